@@ -1,0 +1,1 @@
+//! weirgate: a protocol-aware reverse proxy for the Model Context Protocol.
