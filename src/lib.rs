@@ -1,1 +1,5 @@
 //! weirgate: a protocol-aware reverse proxy for the Model Context Protocol.
+#![forbid(unsafe_code)]
+
+pub mod policy;
+pub mod protocol;

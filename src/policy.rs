@@ -1,0 +1,3 @@
+//! What the platform team decides: pure, with time as an argument.
+
+pub mod plan;

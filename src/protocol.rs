@@ -1,0 +1,3 @@
+//! The words of the protocol: no I/O, no clock, no runtime.
+
+pub mod version;
