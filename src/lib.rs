@@ -1,7 +1,42 @@
 //! weirgate: a protocol-aware reverse proxy for the Model Context Protocol.
+//!
+//! # One exchange
+//!
+//! Each arrow is a function, each noun a type that only its stage can build, so that no stage can
+//! be skipped. [`gateway::pipeline`] is this picture as code.
+//!
+//! ```text
+//! connection ── net::listener ──▶ head and body
+//! head ── gateway::route ──▶ route            form, path, Host, Origin
+//! body ── gateway::receive ──▶ bytes          whole, within its bounds
+//! bytes ── protocol::frame ──▶ Frame          one scan: id, method, name, versions, as ranges
+//! head + Frame ── gateway::place ──▶ Placed   modern or legacy, and which version
+//! head + Frame + Placed ── gateway::agree ──▶ Routing   headers held against the body
+//! Placed ── accept                            does the route serve this version and method
+//! all of it ── gateway::forward ──▶ answer    the same bytes, headers rebuilt from them
+//! answer ── gateway::relay ──▶ client         bytes as they come
+//! every exchange ── observe ──▶ record        closed once, whatever ended it
+//! ```
+//!
+//! # The rooms, in reading order
+//!
+//! - [`protocol`]: the words of the protocol. No I/O, no clock, no runtime. [`protocol::refusal`]
+//!   holds every refusal and the one table that says how it travels.
+//! - [`policy`]: what the platform team decides, from files to the resolved plan.
+//! - [`observe`]: records, and the log that never waits.
+//! - [`net`]: sockets. [`net::wire`] notices a client that has gone; [`net::upstream`] gives up a
+//!   connection at once when its exchange is given up.
+//! - [`gateway`]: the stages.
+//! - [`admin`]: probes.
+//! - [`command`]: what the binary can be asked to do.
+//!
+//! Imports point downwards in this list read from its end: a room may use those above it.
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod command;
+pub mod gateway;
+pub mod net;
 pub mod observe;
 pub mod policy;
 pub mod protocol;

@@ -1,4 +1,9 @@
 //! The words of the protocol: no I/O, no clock, no runtime.
 
 pub mod event;
+pub mod frame;
+pub mod header;
+pub mod lexer;
+pub mod method;
+pub mod refusal;
 pub mod version;

@@ -45,10 +45,22 @@ impl Version {
         Version::ALL.into_iter().find(|v| v.as_str() == text)
     }
 
+    /// The era of this version.
+    #[must_use]
+    pub const fn era(self) -> Era {
+        match self {
+            Version::V2026_07_28 => Era::Modern,
+            Version::V2024_11_05
+            | Version::V2025_03_26
+            | Version::V2025_06_18
+            | Version::V2025_11_25 => Era::Legacy,
+        }
+    }
+
     /// Whether requests of this version carry their own version and routing headers.
     #[must_use]
     pub const fn is_modern(self) -> bool {
-        matches!(self, Version::V2026_07_28)
+        matches!(self.era(), Era::Modern)
     }
 
     /// Whether clients of this version send no `MCP-Protocol-Version` header at all.
@@ -61,6 +73,26 @@ impl Version {
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// The two shapes of the protocol: per-request metadata, or a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    /// 2026-07-28 and later.
+    Modern,
+    /// 2025-11-25 and earlier.
+    Legacy,
+}
+
+impl Era {
+    /// The era's name in logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Era::Modern => "modern",
+            Era::Legacy => "legacy",
+        }
     }
 }
 
@@ -93,6 +125,12 @@ impl Versions {
     #[must_use]
     pub fn modern(self) -> Versions {
         Versions::of(&self.iter().filter(|v| v.is_modern()).collect::<Vec<_>>())
+    }
+
+    /// Only the legacy ones of this set.
+    #[must_use]
+    pub fn legacy(self) -> Versions {
+        Versions(self.0 & !self.modern().0)
     }
 
     /// Whether any modern version is accepted.

@@ -1,0 +1,170 @@
+//! Answers that must be read before they go on: those that say which versions will be spoken. What
+//! is read is held back, within bounds; the rest streams.
+
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+use http::Response;
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::timeout;
+
+use super::relay::{self, Source};
+use crate::net::upstream::Lease;
+use crate::policy::plan::Route;
+use crate::protocol::event::Splitter;
+use crate::protocol::refusal::{Refusal, UpstreamFault};
+use crate::protocol::version::Era;
+
+/// What one message of an answer turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Read<T> {
+    /// Not the response: a notification or a request that comes before it.
+    NotYet,
+    /// The response, and what was read in it.
+    Response(T),
+    /// Not readable one way only.
+    Unreadable,
+}
+
+/// An answer whose response was read.
+pub struct Held {
+    head: http::response::Parts,
+    events: bool,
+    bytes: Bytes,
+    /// Where the message stands in `bytes`: the whole body, or one event.
+    message: Range<usize>,
+    rest: Incoming,
+    lease: Lease,
+}
+
+impl Held {
+    /// The answer as it came.
+    #[must_use]
+    pub fn pass(self, era: Era) -> Response<Source> {
+        let Held { mut head, bytes, rest, lease, .. } = self;
+        relay::arrive(&mut head.headers, era);
+        let held = Some(bytes).filter(|bytes| !bytes.is_empty());
+        Response::from_parts(head, Source::Upstream { held, rest, lease: Some(lease) })
+    }
+
+    /// The answer with `message` in place of the one that was read.
+    #[must_use]
+    pub fn replace(mut self, message: &[u8], era: Era) -> Response<Source> {
+        let mut bytes = BytesMut::from(&self.bytes[..self.message.start]);
+        if self.events {
+            bytes.extend_from_slice(b"event: message\n");
+            for line in message.split(|byte| matches!(byte, b'\n' | b'\r')) {
+                bytes.extend_from_slice(b"data: ");
+                bytes.extend_from_slice(line);
+                bytes.extend_from_slice(b"\n");
+            }
+            bytes.extend_from_slice(b"\n");
+        } else {
+            bytes.extend_from_slice(message);
+        }
+        bytes.extend_from_slice(&self.bytes[self.message.end..]);
+        self.bytes = bytes.freeze();
+        // The length was that of the bytes before.
+        self.head.headers.remove(http::header::CONTENT_LENGTH);
+        self.pass(era)
+    }
+}
+
+/// Holds an answer back until `read` has found the response in it.
+///
+/// # Errors
+/// [`UpstreamFault::Unreadable`] where there is none, or not within the route's bounds.
+pub async fn hold<T>(
+    response: Response<Incoming>,
+    lease: Lease,
+    route: &Route,
+    read: impl Fn(&[u8]) -> Read<T>,
+) -> Result<(Held, T), Refusal> {
+    let (head, mut rest) = response.into_parts();
+    let events = relay::is_event_stream(&head.headers);
+    let found = if events {
+        find_event(&mut rest, route, read).await
+    } else {
+        find_document(&mut rest, route, read).await
+    };
+    let (bytes, message, value) = found.map_err(|what| UpstreamFault::Unreadable {
+        upstream: route.upstream.name.clone(),
+        what,
+    })?;
+    Ok((Held { head, events, bytes, message, rest, lease }, value))
+}
+
+type Found<T> = Result<(Bytes, Range<usize>, T), &'static str>;
+
+const TOO_LONG: &str = "an answer that must be read and exceeds bounds.buffer_bytes";
+const UNREADABLE: &str = "an answer that must be read and cannot be";
+const BROKEN: &str = "an answer that must be read and broke off";
+const LATE: &str = "an answer that must be read and did not end within response_header_timeout";
+
+async fn find_document<T>(
+    rest: &mut Incoming,
+    route: &Route,
+    read: impl Fn(&[u8]) -> Read<T>,
+) -> Found<T> {
+    let mut held = BytesMut::new();
+    while let Some(chunk) = next(rest, route, held.len()).await? {
+        held.extend_from_slice(&chunk);
+    }
+    match read(&held) {
+        Read::Response(value) => {
+            let message = 0..held.len();
+            Ok((held.freeze(), message, value))
+        }
+        Read::NotYet | Read::Unreadable => Err(UNREADABLE),
+    }
+}
+
+async fn find_event<T>(
+    rest: &mut Incoming,
+    route: &Route,
+    read: impl Fn(&[u8]) -> Read<T>,
+) -> Found<T> {
+    let mut held = BytesMut::new();
+    let mut splitter = Splitter::new(route.bounds.buffer_bytes);
+    let mut event_start = 0;
+    while let Some(chunk) = next(rest, route, held.len()).await? {
+        held.extend_from_slice(&chunk);
+        let mut unread = &chunk[..];
+        while let Some(event) = splitter.next(&mut unread).map_err(|_| TOO_LONG)? {
+            let event_end = usize::try_from(event.end).map_err(|_| TOO_LONG)?;
+            match read(event.data) {
+                Read::Response(value) => {
+                    return Ok((held.freeze(), event_start..event_end, value));
+                }
+                Read::NotYet => event_start = event_end,
+                Read::Unreadable => return Err(UNREADABLE),
+            }
+        }
+    }
+    Err(BROKEN)
+}
+
+/// The next piece, where `held` bytes are held back already.
+async fn next(
+    rest: &mut Incoming,
+    route: &Route,
+    held: usize,
+) -> Result<Option<Bytes>, &'static str> {
+    if rest.is_end_stream() {
+        return Ok(None);
+    }
+    match timeout(route.upstream.response_header_timeout, rest.frame()).await {
+        Err(_) => Err(LATE),
+        Ok(None) => Ok(None),
+        Ok(Some(Err(_))) => Err(BROKEN),
+        Ok(Some(Ok(frame))) => {
+            let chunk = frame.into_data().unwrap_or_default();
+            if held + chunk.len() > route.bounds.buffer_bytes {
+                return Err(TOO_LONG);
+            }
+            Ok(Some(chunk))
+        }
+    }
+}

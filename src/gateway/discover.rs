@@ -1,0 +1,124 @@
+//! The answer to `server/discover`. Clients choose a version by it, so it lists no version that
+//! the route would refuse afterwards.
+
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use super::answer::{self, Read};
+use super::relay::{self, Source};
+use crate::net::upstream::Lease;
+use crate::policy::plan::Route;
+use crate::protocol::refusal::Refusal;
+use crate::protocol::version::{Era, Version, Versions};
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    result: Option<Discovered<'a>>,
+    error: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Discovered<'a> {
+    #[serde(borrow)]
+    supported_versions: &'a RawValue,
+}
+
+/// What becomes of a message: passed as it is, or with these bytes in its place.
+#[derive(Debug, PartialEq, Eq)]
+enum Edit {
+    Keep,
+    Replace(Vec<u8>),
+}
+
+/// Leaves only versions of `served` in the list of a discover result; all other bytes stay.
+fn read(message: &[u8], served: Versions) -> Read<Edit> {
+    let raw = match serde_json::from_slice(message) {
+        Ok(Answer { result: Some(discovered), error: None }) => {
+            discovered.supported_versions.get()
+        }
+        Ok(Answer { result: None, error: Some(_) }) => return Read::Response(Edit::Keep),
+        Ok(Answer { result: None, error: None }) => return Read::NotYet,
+        Ok(Answer { result: Some(_), error: Some(_) }) | Err(_) => return Read::Unreadable,
+    };
+    let Ok(offered) = serde_json::from_str::<Vec<String>>(raw) else {
+        return Read::Unreadable;
+    };
+    let is_served =
+        |version: &String| Version::parse(version).is_some_and(|version| served.contains(version));
+    if offered.iter().all(is_served) {
+        return Read::Response(Edit::Keep);
+    }
+    let both: Vec<&String> = offered.iter().filter(|version| is_served(version)).collect();
+    let Ok(list) = serde_json::to_vec(&both) else {
+        return Read::Unreadable;
+    };
+    // The raw value is a part of the message, so its place there is known.
+    let start = raw.as_ptr().addr() - message.as_ptr().addr();
+    let rest = &message[start + raw.len()..];
+    Read::Response(Edit::Replace([&message[..start], &list, rest].concat()))
+}
+
+/// Passes the answer to `server/discover` on, with no version that the route does not serve.
+///
+/// # Errors
+/// An answer that cannot be read within the route's bounds.
+pub async fn settle(
+    response: Response<Incoming>,
+    lease: Lease,
+    route: &Route,
+) -> Result<Response<Source>, Refusal> {
+    if response.status() != StatusCode::OK {
+        return Ok(relay::pass(response, lease, Era::Modern));
+    }
+    let served = route.protocol.versions;
+    let reading = |message: &[u8]| read(message, served);
+    let (held, edit) = answer::hold(response, lease, route, reading).await?;
+    Ok(match edit {
+        Edit::Keep => held.pass(Era::Modern),
+        Edit::Replace(message) => held.replace(&message, Era::Modern),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn served() -> Versions {
+        Versions::of(&[Version::V2026_07_28, Version::V2025_11_25])
+    }
+
+    #[test]
+    fn only_served_versions_stay_and_no_other_byte_changes() {
+        let before = r#"{ "result":{"x":1.0,"supportedVersions": ["2027-01-01","2026-07-28", "2025-03-26"],"y":{}} ,"id":0}"#;
+        let after = r#"{ "result":{"x":1.0,"supportedVersions": ["2026-07-28"],"y":{}} ,"id":0}"#;
+        let edit = Edit::Replace(after.as_bytes().to_vec());
+        assert_eq!(read(before.as_bytes(), served()), Read::Response(edit));
+    }
+
+    #[test]
+    fn what_needs_no_change_has_none() {
+        for message in [
+            r#"{"result":{"supportedVersions":["2026-07-28"]},"id":0}"#,
+            r#"{"error":{"code":-32601},"id":0}"#,
+        ] {
+            assert_eq!(read(message.as_bytes(), served()), Read::Response(Edit::Keep));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_does_not_pass() {
+        for message in [
+            r#"{"result":{},"id":0}"#,
+            r#"{"result":{"supportedVersions":"2026-07-28"},"id":0}"#,
+            r#"{"result":{"supportedVersions":[],"supportedVersions":[]},"id":0}"#,
+            "not json",
+        ] {
+            assert_eq!(read(message.as_bytes(), served()), Read::Unreadable, "{message}");
+        }
+    }
+}

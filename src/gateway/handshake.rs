@@ -1,0 +1,108 @@
+//! The answer to a legacy `initialize`: the one place where the server's choice of a version is
+//! known.
+
+use http::{HeaderValue, Response, StatusCode};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::answer::{self, Read};
+use super::relay::{self, Source};
+use super::session::Sessions;
+use crate::net::upstream::Lease;
+use crate::policy::plan::Route;
+use crate::protocol::header;
+use crate::protocol::refusal::{Refusal, VersionFault};
+use crate::protocol::version::{Era, Version};
+
+#[derive(Deserialize)]
+struct Answer {
+    result: Option<Initialized>,
+    error: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Initialized {
+    protocol_version: String,
+}
+
+/// Reads the version that the server chose; none where it answered with an error.
+fn read(message: &[u8]) -> Read<Option<String>> {
+    match serde_json::from_slice(message) {
+        Ok(Answer { result: Some(initialized), error: None }) => {
+            Read::Response(Some(initialized.protocol_version))
+        }
+        Ok(Answer { result: None, error: Some(_) }) => Read::Response(None),
+        Ok(Answer { result: None, error: None }) => Read::NotYet,
+        Ok(Answer { result: Some(_), error: Some(_) }) | Err(_) => Read::Unreadable,
+    }
+}
+
+/// Why a handshake does not go on.
+#[derive(Debug)]
+pub struct Ended {
+    /// What the client is told.
+    pub refusal: Refusal,
+    /// The session that the upstream opened and nobody will use.
+    pub session: Option<HeaderValue>,
+}
+
+/// Reads the answer to `initialize` up to the version that the server chose. An accepted one is
+/// passed on byte for byte, and its session remembered.
+///
+/// # Errors
+/// [`VersionFault::Negotiated`] for a version that the route does not accept, or an answer that
+/// cannot be read within the route's bounds.
+pub async fn settle(
+    response: Response<Incoming>,
+    lease: Lease,
+    route: &Route,
+    sessions: &Sessions,
+) -> Result<Response<Source>, Ended> {
+    if response.status() != StatusCode::OK {
+        return Ok(relay::pass(response, lease, Era::Legacy));
+    }
+    let session = response.headers().get(header::SESSION_ID).cloned();
+    let (held, chosen) = match answer::hold(response, lease, route, read).await {
+        Ok(held) => held,
+        Err(refusal) => return Err(Ended { refusal, session }),
+    };
+    if let Some(chosen) = chosen {
+        let supported = route.protocol.versions.legacy();
+        let version = Version::parse(&chosen).filter(|version| supported.contains(*version));
+        let Some(version) = version else {
+            let fault = VersionFault::Negotiated { requested: chosen, supported };
+            return Err(Ended { refusal: fault.into(), session });
+        };
+        if let Some(id) = &session {
+            sessions.open(id.as_bytes(), version);
+        }
+    }
+    Ok(held.pass(Era::Legacy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_answer_settles_the_handshake() {
+        let chose = |version: &str| Read::Response(Some(version.to_owned()));
+        for (message, outcome) in [
+            (r#"{"jsonrpc":"2.0","method":"notifications/message"}"#, Read::NotYet),
+            (r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32602}}"#, Read::Response(None)),
+            (r#"{"id":0,"result":{"protocolVersion":"2025-06-18","x":1}}"#, chose("2025-06-18")),
+            (r#"{"id":0,"result":{}}"#, Read::Unreadable),
+            (
+                r#"{"id":0,"result":{"protocolVersion":"a","protocolVersion":"b"}}"#,
+                Read::Unreadable,
+            ),
+            (r#"{"id":0,"result":{"protocolVersion":"a"},"error":{}}"#, Read::Unreadable),
+            (r#"[{"id":0,"result":{"protocolVersion":"a"}}]"#, Read::Unreadable),
+            ("", Read::Unreadable),
+        ] {
+            assert_eq!(read(message.as_bytes()), outcome, "{message}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The path of one exchange, from its head to its answer. Each stage is a function of what the
+//! stages before it made, and only they can make it; so none can be skipped.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::agree::{self, Routing};
+use super::forward::Destination;
+use super::place::{self, Placed};
+use super::relay::{self, Outgoing, Source};
+use super::session::Sessions;
+use super::{discover, handshake, receive, route};
+use crate::net::listener::{self, ConnectionEnd};
+use crate::net::upstream::Pool;
+use crate::observe::record::{self, Exchange};
+use crate::observe::{Level, Log};
+use crate::policy::plan::{LegacyRefusals, Listen, Plan, Route};
+use crate::protocol::frame::{self, Frame};
+use crate::protocol::header::{self, Reading};
+use crate::protocol::method;
+use crate::protocol::refusal::{self, Accepts, Addressee, HttpFault, MessageFault, Refusal};
+use crate::protocol::version::{Era, Version};
+
+/// The running gateway: a plan with the connections and sessions that belong to it.
+#[derive(Clone)]
+pub struct Gateway(Arc<Running>);
+
+struct Running {
+    listen: Listen,
+    log: Log,
+    routes: Vec<Serving>,
+}
+
+/// A route at work.
+struct Serving {
+    route: Arc<Route>,
+    destination: Destination,
+    sessions: Sessions,
+    bounds: frame::Bounds,
+}
+
+impl Gateway {
+    /// The gateway that `plan` describes. Needs a runtime.
+    ///
+    /// # Errors
+    /// An upstream's authority or path that no request can carry; a checked plan has none.
+    pub fn start(plan: &Plan, log: Log) -> Result<Gateway, http::Error> {
+        let mut pools: Vec<Arc<Pool>> = Vec::new();
+        let mut routes = Vec::with_capacity(plan.routes.len());
+        for route in &plan.routes {
+            // Routes that lead to one upstream share its connections.
+            let known = pools.iter().find(|pool| std::ptr::eq(pool.upstream(), &*route.upstream));
+            let pool = match known {
+                Some(pool) => pool.clone(),
+                None => {
+                    pools.push(Pool::start(route.upstream.clone()));
+                    pools[pools.len() - 1].clone()
+                }
+            };
+            routes.push(Serving {
+                route: route.clone(),
+                destination: Destination::new(pool)?,
+                sessions: Sessions::new(&route.bounds),
+                bounds: scan_bounds(route),
+            });
+        }
+        Ok(Gateway(Arc::new(Running { listen: plan.listen.clone(), log, routes })))
+    }
+}
+
+fn scan_bounds(route: &Route) -> frame::Bounds {
+    frame::Bounds {
+        depth_max: route.bounds.depth_max,
+        keys_max: route.bounds.keys_max,
+        name_bytes_max: route.bounds.name_bytes_max,
+        id_bytes_max: route.bounds.id_bytes_max,
+        ..frame::Bounds::default()
+    }
+}
+
+impl listener::Serve for Gateway {
+    type Body = Outgoing;
+
+    async fn serve(
+        &self,
+        peer: std::net::SocketAddr,
+        request: Request<Incoming>,
+    ) -> Response<Outgoing> {
+        let (head, body) = request.into_parts();
+        let mut exchange = self.0.log.exchange(peer, &head.method, head.uri.path());
+        let mut to = Addressee {
+            accepts: Accepts::of(&head.headers),
+            id: None,
+            era: None,
+            in_band: true,
+            probe: false,
+        };
+        let response = match answer(&self.0, head, body, &mut exchange, &mut to).await {
+            Ok(response) => response,
+            Err(refusal) => {
+                let telling = refusal.telling();
+                exchange.refused(telling.reason, refusal.detail().map(str::to_owned));
+                refusal::answer(&telling, &to).map(|body| Source::Own(Some(body)))
+            }
+        };
+        exchange.status(response.status().as_u16());
+        response.map(|source| Outgoing::new(source, exchange))
+    }
+
+    fn connection_ended(&self, end: ConnectionEnd) {
+        self.0.log.connection(&record::ConnectionEnd {
+            peer: end.peer,
+            bytes_in: end.received,
+            duration: end.duration,
+            reason: end.reason.into(),
+        });
+    }
+
+    fn accept_failed(&self, error: &std::io::Error) {
+        let log = &self.0.log;
+        log.event(Level::Warn, "a connection could not be accepted", &[("error", error)]);
+    }
+}
+
+/// One exchange: its route, then the arm of its HTTP method.
+async fn answer(
+    gateway: &Running,
+    head: Parts,
+    body: Incoming,
+    exchange: &mut Exchange,
+    to: &mut Addressee,
+) -> Result<Response<Source>, Refusal> {
+    let found = route::check_form(&head, &gateway.listen)
+        .and_then(|()| route::find(&gateway.routes, |serving| &serving.route, &head));
+    let serving = match found {
+        Ok(serving) => serving,
+        Err(refusal) => {
+            receive::drain_unread(&head, body, &crate::policy::plan::Bounds::default());
+            return Err(refusal.into());
+        }
+    };
+    exchange.route(&serving.route);
+    to.in_band = serving.route.protocol.legacy_refusals == LegacyRefusals::InBand;
+    if head.method == Method::POST {
+        return post(serving, head, body, exchange, to).await;
+    }
+    receive::drain_unread(&head, body, &serving.route.bounds);
+    let allow = place::allow(&serving.route.protocol);
+    match head.method {
+        Method::GET | Method::DELETE => bodiless(serving, head, exchange, to).await,
+        Method::OPTIONS => Ok(options(allow)),
+        _ => Err(HttpFault::MethodNotAllowed { allow }.into()),
+    }
+}
+
+/// A message: received, scanned, placed, held against its headers, sent on.
+async fn post(
+    serving: &Serving,
+    head: Parts,
+    body: Incoming,
+    exchange: &mut Exchange,
+    to: &mut Addressee,
+) -> Result<Response<Source>, Refusal> {
+    let route = &*serving.route;
+    if let Err(refusal) = receive::check(&head, &route.bounds) {
+        receive::drain_unread(&head, body, &route.bounds);
+        return Err(refusal.into());
+    }
+    let body = receive::whole(body, &route.bounds).await?;
+    exchange.received(body.len() as u64);
+    let frame = frame::scan(body, &serving.bounds).map_err(|flaw| {
+        to.id = flaw.id().cloned();
+        MessageFault::Unreadable(flaw)
+    })?;
+    let (placed, routing) = judge(serving, &head.headers, &frame, exchange, to)?;
+    let era = placed.era();
+    let request = serving.destination.request(head, frame.body().clone(), routing, era);
+    let (response, lease) = serving.destination.send(request).await?;
+    exchange.upstream_connection(lease.reused());
+    exchange.upstream_status(response.status().as_u16());
+    match (era, frame.method().as_deref()) {
+        (Era::Modern, Some(method::DISCOVER)) => discover::settle(response, lease, route).await,
+        (Era::Legacy, Some(method::INITIALIZE)) => {
+            let settled = handshake::settle(response, lease, route, &serving.sessions).await;
+            settled.map_err(|ended| {
+                if let Some(session) = ended.session {
+                    serving.destination.end_session(session);
+                }
+                ended.refusal
+            })
+        }
+        _ => Ok(relay::pass(response, lease, era)),
+    }
+}
+
+/// Era, headers, version and method of a message, in the order in which the first failure wins.
+fn judge(
+    serving: &Serving,
+    headers: &HeaderMap,
+    frame: &Frame,
+    exchange: &mut Exchange,
+    to: &mut Addressee,
+) -> Result<(Placed, Routing), Refusal> {
+    let protocol = &serving.route.protocol;
+    let method = frame.method().unwrap_or_default();
+    to.id = frame.id().map(|id| frame.body().slice_ref(id));
+    to.probe = method == method::DISCOVER;
+    let name = method::name_field(&method).and_then(|field| frame.text(field).into_option());
+    exchange.called(&method, name.as_deref());
+    let version = header::read(headers, &header::PROTOCOL_VERSION);
+    let placed = place::place(frame, version, protocol, || session(serving, headers))?;
+    to.era = Some(placed.era());
+    exchange.placed(placed.era().as_str(), placed.known_version());
+    let routing =
+        agree::agree(&placed, frame, headers, protocol, serving.route.bounds.name_bytes_max)?;
+    placed.accept(frame, protocol)?;
+    Ok((placed, routing))
+}
+
+/// The version of the session that a request names, if it is known.
+fn session(serving: &Serving, headers: &HeaderMap) -> Option<Version> {
+    match header::read(headers, &header::SESSION_ID) {
+        Reading::Once(id) => serving.sessions.version(id),
+        Reading::Absent | Reading::Repeated => None,
+    }
+}
+
+/// GET, which opens a legacy server's stream, and DELETE, which ends a legacy session.
+async fn bodiless(
+    serving: &Serving,
+    head: Parts,
+    exchange: &mut Exchange,
+    to: &mut Addressee,
+) -> Result<Response<Source>, Refusal> {
+    let protocol = &serving.route.protocol;
+    let version = header::read(&head.headers, &header::PROTOCOL_VERSION);
+    let placed = place::place_bodiless(version, protocol, || session(serving, &head.headers))?;
+    to.era = Some(placed.era());
+    exchange.placed(placed.era().as_str(), placed.known_version());
+    let routing = agree::agree_bodiless(&head.headers, protocol)?;
+    let ends_session = head.method == Method::DELETE;
+    let session = head.headers.get(header::SESSION_ID).filter(|_| ends_session).cloned();
+    let request = serving.destination.request(head, Bytes::new(), routing, placed.era());
+    let (response, lease) = serving.destination.send(request).await?;
+    exchange.upstream_connection(lease.reused());
+    exchange.upstream_status(response.status().as_u16());
+    if let Some(session) = session.filter(|_| response.status().is_success()) {
+        serving.sessions.close(session.as_bytes());
+    }
+    Ok(relay::pass(response, lease, placed.era()))
+}
+
+/// What may be asked of this path.
+fn options(allow: &'static str) -> Response<Source> {
+    let mut response = Response::new(Source::Own(None));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+        .headers_mut()
+        .insert(http::header::ALLOW, http::HeaderValue::from_static(allow));
+    response
+}

@@ -1,0 +1,148 @@
+//! The answer on its way to the client: bytes as they come, headers of this leg only.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName};
+use http::{HeaderMap, HeaderValue, Response};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use super::hop;
+use crate::net::upstream::Lease;
+use crate::observe::record::{End, Exchange};
+use crate::protocol::header;
+use crate::protocol::version::Era;
+
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+const NO: HeaderValue = HeaderValue::from_static("no");
+
+/// What an answer is made of.
+#[derive(Debug)]
+pub enum Source {
+    /// An answer of our own; the option empties as it is sent.
+    Own(Option<Bytes>),
+    /// The upstream's answer: what was held back to be read, then the rest as it comes.
+    Upstream {
+        /// What was held back.
+        held: Option<Bytes>,
+        /// The rest.
+        rest: Incoming,
+        /// The connection that it comes from.
+        lease: Option<Lease>,
+    },
+}
+
+/// An answer with the open record of its exchange, which is closed when this is dropped.
+pub struct Outgoing {
+    source: Source,
+    exchange: Exchange,
+}
+
+impl Outgoing {
+    /// The answer made of `source`, accounted for in `exchange`.
+    #[must_use]
+    pub fn new(source: Source, exchange: Exchange) -> Outgoing {
+        let mut outgoing = Outgoing { source, exchange };
+        outgoing.settle();
+        outgoing
+    }
+
+    /// Once nothing is left to send: the record is complete, and the connection to the upstream
+    /// serves the next exchange.
+    fn settle(&mut self) {
+        match &mut self.source {
+            Source::Own(None) => self.exchange.ended(End::Complete),
+            Source::Upstream { held: None, rest, lease } if rest.is_end_stream() => {
+                self.exchange.ended(End::Complete);
+                if let Some(lease) = lease.take() {
+                    lease.give_back();
+                }
+            }
+            Source::Own(Some(_)) | Source::Upstream { .. } => {}
+        }
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = &mut *self;
+        let data = match &mut this.source {
+            Source::Own(whole) => whole.take(),
+            Source::Upstream { held, rest, .. } => match held.take() {
+                Some(held) => Some(held),
+                None => match ready!(Pin::new(rest).poll_frame(cx)) {
+                    Some(Ok(frame)) => Some(frame.into_data().unwrap_or_default()),
+                    Some(Err(error)) => {
+                        this.exchange.ended(End::UpstreamFailed);
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                    None => None,
+                },
+            },
+        };
+        if let Some(data) = &data {
+            this.exchange.sent(data.len() as u64);
+        }
+        this.settle();
+        Poll::Ready(data.map(|data| Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Own(whole) => whole.is_none(),
+            Source::Upstream { held, rest, .. } => held.is_none() && rest.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Own(whole) => SizeHint::with_exact(whole.as_ref().map_or(0, Bytes::len) as u64),
+            Source::Upstream { held, rest, .. } => {
+                let held = held.as_ref().map_or(0, Bytes::len) as u64;
+                let mut hint = rest.size_hint();
+                if let Some(upper) = hint.upper() {
+                    hint.set_upper(upper + held);
+                }
+                hint.set_lower(hint.lower() + held);
+                hint
+            }
+        }
+    }
+}
+
+/// Turns the headers that came from the upstream into those that go to the client.
+pub fn arrive(headers: &mut HeaderMap, era: Era) {
+    hop::strip(headers);
+    if era == Era::Modern {
+        headers.remove(header::SESSION_ID);
+    }
+    if is_event_stream(headers) {
+        headers.insert(X_ACCEL_BUFFERING, NO);
+    }
+}
+
+/// Whether an answer is a stream of events.
+#[must_use]
+pub fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|value| {
+        let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+        essence.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
+    })
+}
+
+/// The upstream's answer, as it goes on.
+#[must_use]
+pub fn pass(response: Response<Incoming>, lease: Lease, era: Era) -> Response<Source> {
+    let mut response =
+        response.map(|rest| Source::Upstream { held: None, rest, lease: Some(lease) });
+    arrive(response.headers_mut(), era);
+    response
+}

@@ -1,0 +1,182 @@
+//! From the head of a request to its route: form, path, `Host` and `Origin`.
+
+use std::net::IpAddr;
+
+use http::header::{HOST, ORIGIN, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::uri::Authority;
+use http::{HeaderMap, Uri};
+
+use crate::policy::plan::{Hosts, Listen, Origins, Route};
+use crate::protocol::header::{self, Reading};
+use crate::protocol::refusal::{BodyFault, HttpFault};
+
+/// Judges the form of a head, which no route can change.
+///
+/// # Errors
+/// Bounds of the header fields, transfer codings, an unclear `Host`.
+pub fn check_form(head: &Parts, listen: &Listen) -> Result<(), HttpFault> {
+    if head.headers.len() > listen.header_count_max {
+        return Err(HttpFault::HeadTooLarge {
+            limit: "listen.header_count_max",
+            max: listen.header_count_max,
+        });
+    }
+    // A field line is `name: value CRLF`, the request line has two blanks and a version.
+    let fields: usize = head.headers.iter().map(|(n, v)| n.as_str().len() + v.len() + 4).sum();
+    let target = head.uri.path().len() + head.uri.query().map_or(0, |query| query.len() + 1);
+    if fields + target + head.method.as_str().len() + 12 > listen.header_bytes_max {
+        return Err(HttpFault::HeadTooLarge {
+            limit: "listen.header_bytes_max",
+            max: listen.header_bytes_max,
+        });
+    }
+    match header::read(&head.headers, &TRANSFER_ENCODING) {
+        Reading::Absent => Ok(()),
+        Reading::Once(coding) if coding.eq_ignore_ascii_case(b"chunked") => Ok(()),
+        Reading::Once(_) | Reading::Repeated => Err(BodyFault::TransferCoding.into()),
+    }
+}
+
+/// Finds the route of a request among `routes`, by path and host; then judges its origin.
+///
+/// # Errors
+/// 404 for an unknown path, 403 for a host or origin that is not let in, 400 for an unclear host.
+pub fn find<'r, T>(
+    routes: &'r [T],
+    of: impl Fn(&T) -> &Route,
+    head: &Parts,
+) -> Result<&'r T, HttpFault> {
+    let host = host(&head.uri, &head.headers)?;
+    let path = head.uri.path();
+    if path.starts_with("/.well-known/") || path == "/.well-known" {
+        return Err(HttpFault::WellKnown);
+    }
+    let mut path_known = false;
+    for candidate in routes {
+        let route = of(candidate);
+        if !is_path(&route.path, path) {
+            continue;
+        }
+        path_known = true;
+        if admits_host(&route.hosts, host.host()) {
+            check_origin(&route.origins, &head.headers)?;
+            return Ok(candidate);
+        }
+    }
+    Err(if path_known {
+        HttpFault::Host { host: host.as_str().to_owned() }
+    } else {
+        HttpFault::NotFound
+    })
+}
+
+/// `/mcp/` is the same as `/mcp`; nothing else is.
+fn is_path(route: &str, path: &str) -> bool {
+    path == route || path.strip_suffix('/').is_some_and(|path| path == route)
+}
+
+/// The host that a request names, one way only: `Host` once, and equal to the authority of an
+/// absolute target where there is one.
+fn host(uri: &Uri, headers: &HeaderMap) -> Result<Authority, HttpFault> {
+    let unclear = |why| HttpFault::HostUnclear { why };
+    let value = match header::read(headers, &HOST) {
+        Reading::Absent => return Err(unclear("is missing")),
+        Reading::Repeated => return Err(unclear("stands more than once")),
+        Reading::Once(value) => value,
+    };
+    let host = Authority::try_from(value).map_err(|_| unclear("is not a host with a port"))?;
+    if host.as_str().contains('@') {
+        return Err(unclear("must not hold a user name"));
+    }
+    match uri.authority() {
+        Some(target) if !target.as_str().eq_ignore_ascii_case(host.as_str()) => {
+            Err(unclear("differs from the request's target"))
+        }
+        Some(_) | None => Ok(host),
+    }
+}
+
+fn admits_host(hosts: &Hosts, host: &str) -> bool {
+    match hosts {
+        Hosts::Any => true,
+        Hosts::Loopback => is_loopback(host),
+        Hosts::Named(names) => names.iter().any(|name| name.eq_ignore_ascii_case(host)),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.eq_ignore_ascii_case("localhost")
+        || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+fn check_origin(origins: &Origins, headers: &HeaderMap) -> Result<(), HttpFault> {
+    let value = match header::read(headers, &ORIGIN) {
+        Reading::Absent => return Ok(()),
+        Reading::Repeated => return Err(HttpFault::Origin { origin: "(more than one)".into() }),
+        Reading::Once(value) => value,
+    };
+    let origin = std::str::from_utf8(value).unwrap_or_default();
+    let admitted = match origins {
+        Origins::None => false,
+        Origins::Loopback => is_loopback_origin(origin),
+        Origins::Named(names) => names.iter().any(|name| name == origin),
+    };
+    if admitted {
+        return Ok(());
+    }
+    Err(HttpFault::Origin { origin: String::from_utf8_lossy(value).into_owned() })
+}
+
+/// Whether `origin` is a scheme, a loopback host and perhaps a port, and nothing else.
+fn is_loopback_origin(origin: &str) -> bool {
+    let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    authority
+        .and_then(|authority| authority.parse::<Authority>().ok())
+        .is_some_and(|authority| {
+            !authority.as_str().contains('@') && is_loopback(authority.host())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_read_exactly() {
+        for host in ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "[::1]"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "[::2]", ""] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        for origin in ["http://localhost", "https://127.0.0.1:8443", "http://[::1]:3000"] {
+            assert!(is_loopback_origin(origin), "{origin}");
+        }
+        for origin in [
+            "null",
+            "localhost",
+            "http://localhost/",
+            "http://localhost@evil.example",
+            "http://user@localhost",
+            "http://localhost.evil.example",
+            "ftp://localhost",
+            "http://evil.example#localhost",
+        ] {
+            assert!(!is_loopback_origin(origin), "{origin}");
+        }
+    }
+
+    #[test]
+    fn a_slash_at_the_end_is_the_same_path() {
+        assert!(is_path("/mcp", "/mcp") && is_path("/mcp", "/mcp/") && is_path("/", "/"));
+        for path in ["/mcp//", "/mcpx", "/MCP", "/", "/%6dcp", "mcp"] {
+            assert!(!is_path("/mcp", path), "{path}");
+        }
+    }
+}

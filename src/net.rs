@@ -1,0 +1,5 @@
+//! Sockets: what clients connect to, and how upstreams are reached.
+
+pub mod listener;
+pub mod upstream;
+pub mod wire;

@@ -1,0 +1,202 @@
+//! Accepting clients, and the life of one connection over HTTP/1.1.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::wire::{InFlight, Watch, wire};
+use crate::policy::plan::Listen;
+
+/// The pause after a failed accept doubles between these: with no descriptor left, trying again at
+/// once would only burn the processor.
+const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(5);
+const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The HTTP library answers a head over its own limits without a word; ours lie below these, and
+/// say which limit it was.
+const LIBRARY_HEADERS_MIN: usize = 256;
+const LIBRARY_BUFFER_MIN: usize = 64 << 10;
+
+/// What serves the requests of all connections.
+pub trait Serve: Clone + Send + Sync + 'static {
+    /// The body of an answer. It is dropped when the exchange has ended, however it ended.
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static;
+
+    /// Answers one request of `peer`.
+    fn serve(
+        &self,
+        peer: SocketAddr,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Self::Body>> + Send;
+
+    /// A connection has ended in a way that no exchange accounts for.
+    fn connection_ended(&self, end: ConnectionEnd);
+
+    /// A connection could not be accepted.
+    fn accept_failed(&self, error: &io::Error);
+}
+
+/// A connection that ended before an exchange, or between two of them in the middle of a head.
+#[derive(Clone, Debug)]
+pub struct ConnectionEnd {
+    /// The client.
+    pub peer: SocketAddr,
+    /// Bytes received and sent.
+    pub received: u64,
+    /// Bytes sent.
+    pub sent: u64,
+    /// How long the connection stood.
+    pub duration: Duration,
+    /// What ended it: a stable name.
+    pub reason: &'static str,
+}
+
+/// Accepts connections on `listener` for as long as it is polled.
+pub async fn serve(listener: TcpListener, listen: Listen, service: impl Serve) {
+    let mut pause = ACCEPT_PAUSE_MIN;
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                pause = ACCEPT_PAUSE_MIN;
+                tokio::spawn(connection(stream, peer, listen.clone(), service.clone()));
+            }
+            Err(error) => {
+                service.accept_failed(&error);
+                sleep(pause).await;
+                pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
+            }
+        }
+    }
+}
+
+/// Serves one connection until it ends.
+async fn connection(stream: TcpStream, peer: SocketAddr, listen: Listen, service: impl Serve) {
+    let begun = Instant::now();
+    // Answers are written whole; waiting for more would only delay the last piece.
+    let _ = stream.set_nodelay(true);
+    let (wire, watch) = wire(stream);
+    let answering = service_fn(|request| {
+        let exchange = watch.begin_exchange();
+        let answer = service.serve(peer, request);
+        async move {
+            let response = answer.await;
+            Ok::<_, std::convert::Infallible>(response.map(|body| Tracked { body, _exchange: exchange }))
+        }
+    });
+    let library = http1::Builder::new()
+        .max_headers(LIBRARY_HEADERS_MIN.max(listen.header_count_max * 2))
+        .max_buf_size(LIBRARY_BUFFER_MIN.max(listen.header_bytes_max * 2))
+        .serve_connection(TokioIo::new(wire), answering);
+    let end = drive(library, &watch, listen.header_read_timeout).await;
+    let reason = match end {
+        End::Client if watch.exchanges() > 0 => return,
+        End::Client => "closed_before_request",
+        End::Silent { head_begun: false } if watch.exchanges() > 0 => return,
+        End::Silent { .. } => "header_read_timeout",
+        End::Gone => return,
+        End::Failed(error) if watch.idle().is_some() => reason(&error),
+        End::Failed(_) => return,
+    };
+    let (received, sent) = watch.bytes();
+    let duration = begun.elapsed();
+    service.connection_ended(ConnectionEnd { peer, received, sent, duration, reason });
+}
+
+/// How a connection ended.
+enum End {
+    /// It was closed in good order between two exchanges.
+    Client,
+    /// The client went in the middle of an exchange.
+    Gone,
+    /// No complete head came in time.
+    Silent { head_begun: bool },
+    /// The HTTP library gave up.
+    Failed(hyper::Error),
+}
+
+/// Drives the library's connection, and watches over it: for the client's end while the library
+/// does not look, and for silence. One timer serves all heads of the connection; it is set anew
+/// only when it fires, so that a request costs no timer.
+async fn drive<C>(library: C, watch: &Watch<TcpStream>, head_timeout: Duration) -> End
+where
+    C: Future<Output = Result<(), hyper::Error>>,
+{
+    let mut library = pin!(library);
+    let mut alarm = pin!(sleep_until(Instant::now() + head_timeout));
+    poll_fn(|cx| {
+        watch.begin_turn();
+        if let Poll::Ready(end) = library.as_mut().poll(cx) {
+            return Poll::Ready(match end {
+                Ok(()) => End::Client,
+                Err(error) => End::Failed(error),
+            });
+        }
+        if watch.poll_gone(cx).is_ready() {
+            return Poll::Ready(End::Gone);
+        }
+        while alarm.as_mut().poll(cx).is_ready() {
+            let now = Instant::now();
+            let deadline = match watch.idle() {
+                None => now + head_timeout,
+                Some(idle) if idle.since + head_timeout > now => idle.since + head_timeout,
+                Some(idle) => return Poll::Ready(End::Silent { head_begun: idle.head_begun }),
+            };
+            alarm.as_mut().reset(deadline);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+fn reason(error: &hyper::Error) -> &'static str {
+    if error.is_parse_too_large() {
+        "head_too_large"
+    } else if error.is_parse() {
+        "not_http"
+    } else if error.is_incomplete_message() {
+        "closed_in_head"
+    } else {
+        "connection_failed"
+    }
+}
+
+/// A body that keeps its exchange in flight.
+struct Tracked<B> {
+    body: B,
+    _exchange: InFlight<TcpStream>,
+}
+
+impl<B: Body + Unpin> Body for Tracked<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Poll::Ready(ready!(Pin::new(&mut self.body).poll_frame(cx)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,238 @@
+//! The stream under a client's connection. It counts bytes, notices that the client has gone even
+//! while the HTTP library is not reading, and lingers after the last answer so that a client which
+//! is still sending can read it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// Most bytes that are read ahead of the HTTP library while an exchange is in flight.
+const AHEAD_BYTES_MAX: usize = 16 << 10;
+/// How long a closed connection is read on, and how much of it.
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES_MAX: usize = 16 << 20;
+
+/// The half that the HTTP library reads and writes.
+#[derive(Debug)]
+pub struct Wire<S>(Arc<Mutex<Shared<S>>>);
+
+/// The half by which the connection's task watches the other.
+#[derive(Debug)]
+pub struct Watch<S>(Arc<Mutex<Shared<S>>>);
+
+/// An exchange in flight, until it is dropped.
+#[derive(Debug)]
+pub struct InFlight<S>(Arc<Mutex<Shared<S>>>);
+
+#[derive(Debug)]
+struct Shared<S> {
+    stream: S,
+    ahead: BytesMut,
+    /// The library waits for input itself, and will notice an end itself.
+    library_waits: bool,
+    received: u64,
+    sent: u64,
+    exchanges: u64,
+    in_flight: usize,
+    /// When the last exchange ended, or the connection was made; and what was received by then.
+    idle_since: Instant,
+    received_before: u64,
+    linger: Option<Linger>,
+}
+
+/// What is known of a connection between two exchanges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// Since when it waits for a request's head to be complete.
+    pub since: Instant,
+    /// Whether a part of that head has come.
+    pub head_begun: bool,
+}
+
+#[derive(Debug)]
+struct Linger {
+    until: Pin<Box<Sleep>>,
+    left: usize,
+}
+
+/// Both halves of `stream`.
+pub fn wire<S>(stream: S) -> (Wire<S>, Watch<S>) {
+    let shared = Arc::new(Mutex::new(Shared {
+        stream,
+        ahead: BytesMut::new(),
+        library_waits: false,
+        received: 0,
+        sent: 0,
+        exchanges: 0,
+        in_flight: 0,
+        idle_since: Instant::now(),
+        received_before: 0,
+        linger: None,
+    }));
+    (Wire(shared.clone()), Watch(shared))
+}
+
+fn lock<S>(shared: &Mutex<Shared<S>>) -> MutexGuard<'_, Shared<S>> {
+    // Both halves live in one task; a panic ends them together.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<S: AsyncRead + Unpin> Watch<S> {
+    /// To be called before the library's connection is polled.
+    pub fn begin_turn(&self) {
+        lock(&self.0).library_waits = false;
+    }
+
+    /// To be called after the library's connection was polled: ready once the client has gone.
+    /// What it sent meanwhile, such as a stray line end or the next request, is kept for the
+    /// library.
+    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let shared = &mut *lock(&self.0);
+        if shared.library_waits || shared.linger.is_some() {
+            return Poll::Pending;
+        }
+        while shared.ahead.len() < AHEAD_BYTES_MAX {
+            let mut chunk = [0; 4096];
+            let mut buf = ReadBuf::new(&mut chunk);
+            match Pin::new(&mut shared.stream).poll_read(cx, &mut buf) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Ready(Ok(())) if buf.filled().is_empty() => return Poll::Ready(()),
+                Poll::Ready(Ok(())) => {
+                    shared.received += buf.filled().len() as u64;
+                    shared.ahead.extend_from_slice(buf.filled());
+                }
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Bytes received and sent so far.
+    #[must_use]
+    pub fn bytes(&self) -> (u64, u64) {
+        let shared = lock(&self.0);
+        (shared.received, shared.sent)
+    }
+
+    /// How many exchanges have begun.
+    #[must_use]
+    pub fn exchanges(&self) -> u64 {
+        lock(&self.0).exchanges
+    }
+
+    /// An exchange begins: its head is complete.
+    #[must_use]
+    pub fn begin_exchange(&self) -> InFlight<S> {
+        let mut shared = lock(&self.0);
+        shared.exchanges += 1;
+        shared.in_flight += 1;
+        InFlight(self.0.clone())
+    }
+
+    /// Since when the connection is idle; `None` while an exchange is in flight.
+    #[must_use]
+    pub fn idle(&self) -> Option<Idle> {
+        let shared = lock(&self.0);
+        (shared.in_flight == 0).then(|| Idle {
+            since: shared.idle_since,
+            head_begun: shared.received > shared.received_before,
+        })
+    }
+}
+
+impl<S> Clone for Watch<S> {
+    fn clone(&self) -> Self {
+        Watch(self.0.clone())
+    }
+}
+
+impl<S> Drop for InFlight<S> {
+    fn drop(&mut self) {
+        let mut shared = lock(&self.0);
+        shared.in_flight -= 1;
+        shared.idle_since = Instant::now();
+        shared.received_before = shared.received;
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let shared = &mut *lock(&self.0);
+        if !shared.ahead.is_empty() {
+            let length = shared.ahead.len().min(buf.remaining());
+            buf.put_slice(&shared.ahead[..length]);
+            shared.ahead.advance(length);
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        let read = Pin::new(&mut shared.stream).poll_read(cx, buf);
+        shared.library_waits = read.is_pending();
+        shared.received += (buf.filled().len() - before) as u64;
+        read
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let shared = &mut *lock(&self.0);
+        let written = ready!(Pin::new(&mut shared.stream).poll_write(cx, bytes))?;
+        shared.sent += written as u64;
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let shared = &mut *lock(&self.0);
+        let written = ready!(Pin::new(&mut shared.stream).poll_write_vectored(cx, bytes))?;
+        shared.sent += written as u64;
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        lock(&self.0).stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut lock(&self.0).stream).poll_flush(cx)
+    }
+
+    /// Ends our side, then reads on for a while: a socket that is closed with unread input resets
+    /// the connection, and the client may lose an answer that it has not read yet.
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shared = &mut *lock(&self.0);
+        if shared.linger.is_none() {
+            ready!(Pin::new(&mut shared.stream).poll_shutdown(cx))?;
+        }
+        let linger = shared.linger.get_or_insert_with(|| Linger {
+            until: Box::pin(tokio::time::sleep_until(Instant::now() + LINGER)),
+            left: LINGER_BYTES_MAX,
+        });
+        let mut chunk = [0; 4096];
+        while linger.left > 0 && linger.until.as_mut().poll(cx).is_pending() {
+            let mut buf = ReadBuf::new(&mut chunk);
+            ready!(Pin::new(&mut shared.stream).poll_read(cx, &mut buf))?;
+            if buf.filled().is_empty() {
+                break;
+            }
+            linger.left = linger.left.saturating_sub(buf.filled().len());
+        }
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,96 @@
+//! Every refusal, and what each one tells: status, code, sentence and data stand together, once.
+//! What only an operator may know goes to the access log beside it.
+
+mod answer;
+mod header;
+mod http;
+mod message;
+mod telling;
+mod upstream;
+mod version;
+
+pub use self::answer::{Accepts, Addressee, answer};
+pub use self::header::HeaderFault;
+pub use self::http::{BodyFault, HttpFault};
+pub use self::message::MessageFault;
+pub use self::telling::Telling;
+pub use self::upstream::UpstreamFault;
+pub use self::version::VersionFault;
+
+/// Why a request is not served. Closed, and so is each kind: a new refusal must say how it is told
+/// before it compiles.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The message itself.
+    Message(MessageFault),
+    /// A routing header.
+    Header(HeaderFault),
+    /// A version, or a method that the version does not have.
+    Version(VersionFault),
+    /// The HTTP request around the message.
+    Http(HttpFault),
+    /// The server behind us.
+    Upstream(UpstreamFault),
+}
+
+impl Refusal {
+    /// What the client is told.
+    #[must_use]
+    pub fn telling(&self) -> Telling {
+        match self {
+            Refusal::Message(fault) => fault.telling(),
+            Refusal::Header(fault) => fault.telling(),
+            Refusal::Version(fault) => fault.telling(),
+            Refusal::Http(fault) => fault.telling(),
+            Refusal::Upstream(fault) => fault.telling(),
+        }
+    }
+
+    /// What the operator may know beyond that.
+    #[must_use]
+    pub fn detail(&self) -> Option<&str> {
+        match self {
+            Refusal::Upstream(fault) => fault.detail(),
+            Refusal::Message(_)
+            | Refusal::Header(_)
+            | Refusal::Version(_)
+            | Refusal::Http(_) => None,
+        }
+    }
+}
+
+impl From<MessageFault> for Refusal {
+    fn from(fault: MessageFault) -> Refusal {
+        Refusal::Message(fault)
+    }
+}
+
+impl From<HeaderFault> for Refusal {
+    fn from(fault: HeaderFault) -> Refusal {
+        Refusal::Header(fault)
+    }
+}
+
+impl From<VersionFault> for Refusal {
+    fn from(fault: VersionFault) -> Refusal {
+        Refusal::Version(fault)
+    }
+}
+
+impl From<HttpFault> for Refusal {
+    fn from(fault: HttpFault) -> Refusal {
+        Refusal::Http(fault)
+    }
+}
+
+impl From<UpstreamFault> for Refusal {
+    fn from(fault: UpstreamFault) -> Refusal {
+        Refusal::Upstream(fault)
+    }
+}
+
+impl From<BodyFault> for Refusal {
+    fn from(fault: BodyFault) -> Refusal {
+        Refusal::Http(HttpFault::Body(fault))
+    }
+}

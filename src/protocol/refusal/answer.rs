@@ -1,0 +1,168 @@
+//! A refusal as an HTTP response: which status, which body, in which form the client reads it.
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ALLOW, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::telling::{Data, Telling};
+use crate::protocol::version::Era;
+
+/// Which form of answer a client accepts, of the two that we have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepts {
+    /// `application/json`: wherever it is acceptable, or where nothing that we have is.
+    Json,
+    /// `text/event-stream` and not JSON.
+    EventStream,
+}
+
+impl Accepts {
+    /// Reads the `Accept` header of a request.
+    #[must_use]
+    pub fn of(headers: &HeaderMap) -> Accepts {
+        let mut accepts = Accepts::Json;
+        let lines = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
+        for range in lines.flat_map(|line| line.split(',')) {
+            let range = range.split(';').next().unwrap_or_default().trim();
+            let is = |other: &str| range.eq_ignore_ascii_case(other);
+            if is("application/json") || is("application/*") || is("*/*") {
+                return Accepts::Json;
+            }
+            if is("text/event-stream") || is("text/*") {
+                accepts = Accepts::EventStream;
+            }
+        }
+        accepts
+    }
+}
+
+/// Whom a refusal is told to: as much as was known when it was refused.
+#[derive(Debug)]
+pub struct Addressee {
+    /// The form that the client accepts.
+    pub accepts: Accepts,
+    /// The raw id of its request, if it has a readable one.
+    pub id: Option<Bytes>,
+    /// The era that it was placed in.
+    pub era: Option<Era>,
+    /// Whether the route tells legacy clients in band what can be told so.
+    pub in_band: bool,
+    /// Whether it asks `server/discover`: clients tell a server's era by the answer, and would
+    /// take a JSON-RPC error with a 5xx for a word of the server.
+    pub probe: bool,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    jsonrpc: &'static str,
+    id: Option<&'a RawValue>,
+    error: ErrorBody<'a>,
+}
+
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    code: i32,
+    message: &'a str,
+    data: &'a Data,
+}
+
+/// A problem document (RFC 9457).
+#[derive(Serialize)]
+struct Problem<'a> {
+    status: u16,
+    title: &'a str,
+    detail: &'a str,
+    reason: &'static str,
+}
+
+/// The response that tells a refusal to `to`.
+#[must_use]
+pub fn answer(telling: &Telling, to: &Addressee) -> Response<Bytes> {
+    // In band only reaches who waits for an answer with an id: a notification is told by status.
+    let in_band =
+        telling.in_band && to.in_band && to.era == Some(Era::Legacy) && to.id.is_some();
+    let status = if in_band { 200 } else { telling.status };
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let (form, body) = if to.probe && status.is_server_error() {
+        ("application/problem+json", problem(telling, status))
+    } else {
+        let json = error(telling, to.id.as_deref());
+        match to.accepts {
+            Accepts::Json => ("application/json", json),
+            Accepts::EventStream => ("text/event-stream", event(&json)),
+        }
+    };
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(form));
+    if let Some(allow) = telling.allow {
+        headers.insert(ALLOW, HeaderValue::from_static(allow));
+    }
+    response
+}
+
+fn error(telling: &Telling, id: Option<&[u8]>) -> Vec<u8> {
+    let body = Body {
+        jsonrpc: "2.0",
+        // The id is spliced in as the token that the client sent; a number is never rounded.
+        id: id.and_then(|raw| serde_json::from_slice(raw).ok()),
+        error: ErrorBody { code: telling.code, message: &telling.message, data: &telling.data },
+    };
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+fn problem(telling: &Telling, status: StatusCode) -> Vec<u8> {
+    let problem = Problem {
+        status: status.as_u16(),
+        title: status.canonical_reason().unwrap_or("error"),
+        detail: &telling.message,
+        reason: telling.reason,
+    };
+    serde_json::to_vec(&problem).unwrap_or_default()
+}
+
+fn event(json: &[u8]) -> Vec<u8> {
+    [b"event: message\ndata: ", json, b"\n\n"].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_chosen_wherever_it_is_acceptable() {
+        for (accept, accepts) in [
+            ("application/json, text/event-stream", Accepts::Json),
+            ("text/event-stream, application/json;q=0.1", Accepts::Json),
+            ("text/event-stream", Accepts::EventStream),
+            ("TEXT/Event-Stream; q=1", Accepts::EventStream),
+            ("text/html", Accepts::Json),
+            ("*/*", Accepts::Json),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            assert_eq!(Accepts::of(&headers), accepts, "{accept}");
+        }
+        assert_eq!(Accepts::of(&HeaderMap::new()), Accepts::Json);
+    }
+
+    #[test]
+    fn an_id_is_echoed_as_the_token_it_was() {
+        let telling = Telling::own("not_found", 404, String::new());
+        for id in ["9223372036854775807", "0", "\"\"", "\"a\\u0062\"", "-0"] {
+            let to = Addressee {
+                accepts: Accepts::Json,
+                id: Some(Bytes::from(id)),
+                era: None,
+                in_band: true,
+                probe: false,
+            };
+            let body = answer(&telling, &to).into_body();
+            let body = std::str::from_utf8(&body).unwrap();
+            assert!(body.contains(&format!("\"id\":{id},")), "{body}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Refusals of the HTTP request around a message.
+
+use std::time::Duration;
+
+use super::telling::{Telling, quoted};
+
+/// What is wrong with a request.
+#[derive(Debug)]
+pub enum HttpFault {
+    /// The HTTP method is not served on this path.
+    MethodNotAllowed {
+        /// What is, as `Allow` lists it.
+        allow: &'static str,
+    },
+    /// No route has this path.
+    NotFound,
+    /// A well-known path, which only the gateway itself may answer.
+    WellKnown,
+    /// `Host` is missing, repeated or malformed.
+    HostUnclear {
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// `Host` names somebody else.
+    Host {
+        /// What it says.
+        host: String,
+    },
+    /// `Origin` is not let in.
+    Origin {
+        /// What it says.
+        origin: String,
+    },
+    /// Too many or too long header fields.
+    HeadTooLarge {
+        /// The bound's name in the policy.
+        limit: &'static str,
+        /// The bound.
+        max: usize,
+    },
+    /// The body, or what the head says of it.
+    Body(BodyFault),
+}
+
+/// What is wrong with the body of a request, or with what its head says of it.
+#[derive(Debug)]
+pub enum BodyFault {
+    /// The body is not declared as JSON.
+    MediaType {
+        /// What it is declared as.
+        found: String,
+    },
+    /// The body is encoded.
+    ContentEncoding {
+        /// How.
+        found: String,
+    },
+    /// A transfer coding other than `chunked`.
+    TransferCoding,
+    /// The body is too long.
+    TooLarge {
+        /// The bound, in bytes.
+        max: usize,
+    },
+    /// The client paused for too long while it sent the body.
+    Timeout {
+        /// The bound.
+        max: Duration,
+    },
+    /// The body broke off, or its chunks could not be read.
+    Broken,
+}
+
+impl From<BodyFault> for HttpFault {
+    fn from(fault: BodyFault) -> HttpFault {
+        HttpFault::Body(fault)
+    }
+}
+
+impl HttpFault {
+    pub(super) fn telling(&self) -> Telling {
+        match self {
+            HttpFault::MethodNotAllowed { allow } => Telling::own(
+                "method_not_allowed",
+                405,
+                format!("this HTTP method is not served here; use one of: {allow}"),
+            )
+            .allow(allow),
+            HttpFault::NotFound => {
+                Telling::own("not_found", 404, "no route of this gateway has this path".into())
+                    .hint("paths are compared exactly; see the routes of the policy")
+            }
+            HttpFault::WellKnown => Telling::own(
+                "well_known",
+                404,
+                "this gateway publishes no document at this path".into(),
+            ),
+            HttpFault::HostUnclear { why } => {
+                Telling::own("host_unclear", 400, format!("Host header {why}")).header("Host")
+            }
+            HttpFault::Host { host } => Telling::own(
+                "host",
+                403,
+                format!("Host header names {}, which is not served here", quoted(host)),
+            )
+            .header("Host")
+            .hint("name the host in the route's hosts"),
+            HttpFault::Origin { origin } => Telling::own(
+                "origin",
+                403,
+                format!("Origin {} is not allowed here", quoted(origin)),
+            )
+            .header("Origin")
+            .hint("name the origin in the route's origins"),
+            HttpFault::HeadTooLarge { limit, max } => Telling::own(
+                "head_too_large",
+                431,
+                format!("the request's header fields exceed {limit} ({max})"),
+            )
+            .limit(limit),
+            HttpFault::Body(fault) => fault.telling(),
+        }
+    }
+}
+
+impl BodyFault {
+    fn telling(&self) -> Telling {
+        match self {
+            BodyFault::MediaType { found } => Telling::own(
+                "media_type",
+                415,
+                format!(
+                    "Content-Type must be application/json in one header line, but is {}",
+                    quoted(found)
+                ),
+            )
+            .header("Content-Type"),
+            BodyFault::ContentEncoding { found } => Telling::own(
+                "content_encoding",
+                415,
+                format!("Content-Encoding {} is not accepted", quoted(found)),
+            )
+            .header("Content-Encoding")
+            .hint("send the body as it is"),
+            BodyFault::TransferCoding => Telling::own(
+                "transfer_coding",
+                400,
+                "Transfer-Encoding must be absent or \"chunked\", in one header line".into(),
+            )
+            .header("Transfer-Encoding"),
+            BodyFault::TooLarge { max } => Telling::own(
+                "body_too_large",
+                413,
+                format!("the request's body exceeds bounds.body_bytes_max ({max} bytes)"),
+            )
+            .limit("bounds.body_bytes_max"),
+            BodyFault::Timeout { max } => Telling::own(
+                "body_timeout",
+                408,
+                format!("the request's body paused for over bounds.body_idle_timeout ({max:?})"),
+            )
+            .limit("bounds.body_idle_timeout"),
+            BodyFault::Broken => Telling::own(
+                "body_broken",
+                400,
+                "the request's body broke off, or its chunks cannot be read".into(),
+            ),
+        }
+    }
+}
