@@ -5,10 +5,16 @@
 //! of a call. What a peer chose is bounded, and written so that it can forge neither a line nor
 //! a field.
 
+mod exchange;
 mod line;
-pub mod log;
-pub mod record;
+mod log;
+mod record;
+mod sink;
+mod timestamp;
+mod words;
 mod writer;
 
+pub use exchange::{End, Exchange};
 pub use log::{Level, Log};
-pub use record::{ConnectionEnd, End, Exchange};
+pub use record::{ConnectionEnd, DETAIL_BYTES_MAX};
+pub use words::{METHOD_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};

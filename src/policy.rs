@@ -1,3 +1,8 @@
 //! What the platform team decides: pure, with time as an argument.
 
+pub mod file;
+pub mod finding;
+pub mod host;
 pub mod plan;
+pub mod unit;
+pub mod url;

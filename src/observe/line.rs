@@ -7,7 +7,9 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
+
+use super::timestamp::timestamp;
 
 /// How lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,55 +264,164 @@ fn json_char(out: &mut Vec<u8>, c: char) {
     }
 }
 
-/// RFC 3339 in UTC with milliseconds. A clock before 1970 reads as 1970, one past the year 9999
-/// as its last second: both are broken clocks, and the width stays.
-fn timestamp(time: SystemTime) -> [u8; 24] {
-    const YEAR_9999_ENDS: u64 = 253_402_300_799;
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = since.as_secs().min(YEAR_9999_ENDS);
-    let (year, month, day) = civil(seconds / 86_400);
-    let of_day = (seconds % 86_400) as u32;
-    let millis = since.subsec_millis();
-    let mut text = *b"0000-00-00T00:00:00.000Z";
-    two(&mut text, 0, year / 100);
-    two(&mut text, 2, year % 100);
-    two(&mut text, 5, month);
-    two(&mut text, 8, day);
-    two(&mut text, 11, of_day / 3600);
-    two(&mut text, 14, of_day / 60 % 60);
-    two(&mut text, 17, of_day % 60);
-    two(&mut text, 20, millis / 10);
-    text[22] = digit(millis % 10);
-    text
-}
-
-/// Year, month and day of the Gregorian calendar, `days` days after 1970-01-01. The year is
-/// taken to begin in March, so that the leap day is its last and months follow one formula.
-const fn civil(days: u64) -> (u32, u32, u32) {
-    const DAYS_IN_400_YEARS: u64 = 146_097;
-    let from_year_0 = days + 719_468;
-    let (cycle, day) = (
-        from_year_0 / DAYS_IN_400_YEARS,
-        from_year_0 % DAYS_IN_400_YEARS,
-    );
-    let year_of_cycle = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    let year = cycle * 400 + year_of_cycle + (month <= 2) as u64;
-    (year as u32, month as u32, day_of_month as u32)
-}
-
-fn two(text: &mut [u8; 24], at: usize, value: u32) {
-    text[at] = digit(value / 10);
-    text[at + 1] = digit(value % 10);
-}
-
-const fn digit(value: u32) -> u8 {
+/// A digit below ten.
+pub(super) const fn digit(value: u32) -> u8 {
     b'0' + value as u8
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeMap;
+    use std::time::UNIX_EPOCH;
+
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The fields of a line of text, read by its documented form alone.
+    pub(in crate::observe) fn text(line: &str) -> BTreeMap<String, String> {
+        let mut fields = BTreeMap::new();
+        let mut rest = line.strip_suffix('\n').unwrap();
+        for name in ["time", "kind"] {
+            let (value, after) = rest.split_once(' ').unwrap();
+            assert!(fields.insert(name.to_owned(), value.to_owned()).is_none());
+            rest = after;
+        }
+        while !rest.is_empty() {
+            let (name, after) = rest.split_once('=').unwrap();
+            let (value, after) = match after.strip_prefix('"') {
+                Some(quoted) => unquoted(quoted),
+                None => {
+                    let end = after.find(' ').unwrap_or(after.len());
+                    (after[..end].to_owned(), &after[end..])
+                }
+            };
+            assert!(
+                name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'),
+                "{line}"
+            );
+            assert!(fields.insert(name.to_owned(), value).is_none(), "{line}");
+            rest = after.strip_prefix(' ').unwrap_or(after);
+        }
+        fields
+    }
+
+    /// What stands up to the closing quote, and what follows that.
+    fn unquoted(quoted: &str) -> (String, &str) {
+        let mut value = String::new();
+        let mut chars = quoted.char_indices();
+        loop {
+            match chars.next().expect("a closing quote").1 {
+                '"' => return (value, chars.as_str()),
+                '\\' => match chars.next().unwrap().1 {
+                    'n' => value.push('\n'),
+                    'r' => value.push('\r'),
+                    't' => value.push('\t'),
+                    '0' => value.push('\0'),
+                    'u' => {
+                        let code: String = chars
+                            .by_ref()
+                            .map(|c| c.1)
+                            .take_while(|c| *c != '}')
+                            .collect();
+                        let code = u32::from_str_radix(&code[1..], 16).unwrap();
+                        value.push(char::from_u32(code).unwrap());
+                    }
+                    other => value.push(other),
+                },
+                other => value.push(other),
+            }
+        }
+    }
+
+    /// The fields of a line of JSON.
+    pub(in crate::observe) fn json(line: &str) -> BTreeMap<String, Value> {
+        serde_json::from_str(line).unwrap()
+    }
+
+    /// A line with one value of a peer's choice, between two of ours.
+    fn line(encoding: Encoding, value: &str) -> String {
+        let mut out = Vec::new();
+        let mut line = Line::begin(&mut out, encoding, UNIX_EPOCH, "exchange");
+        line.string(key!("route"), "weather");
+        line.string(key!("name"), value);
+        line.number(key!("status"), 200);
+        line.end();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_value_forges_neither_line_nor_field() {
+        for hostile in [
+            "x status=500",
+            "x\" status=\"500",
+            "x\n1970-01-01T00:00:00.000Z exchange route=weather",
+            "x\r\nstatus=500",
+            "x\\",
+            "x=y",
+            "",
+            "\u{1b}[2K\u{1b}[1Gforged",
+            "\u{9b}2Kforged",
+            "\u{7f}\u{8}\0",
+            "abc\u{202e}cba",
+            "a\u{2028}b\u{2029}c\u{85}d\u{feff}e\u{a0}f",
+            "\u{e0001}\u{10ffff}",
+            "x\",\"status\":500,\"y\":\"",
+        ] {
+            for encoding in [Encoding::Json, Encoding::Text] {
+                let line = line(encoding, hostile);
+                let shown = line.strip_suffix('\n').unwrap();
+                assert!(
+                    shown.chars().all(|c| matches!(c, ' '..='~')),
+                    "{shown:?} has a character that does not show itself"
+                );
+            }
+            let fields = text(&line(Encoding::Text, hostile));
+            assert_eq!(fields["name"], hostile);
+            assert_eq!(fields["status"], "200");
+            assert_eq!(fields.len(), 5);
+            let fields = json(&line(Encoding::Json, hostile));
+            assert_eq!(fields["name"], hostile);
+            assert_eq!(fields["status"], 200);
+            assert_eq!(fields.len(), 5);
+        }
+    }
+
+    #[test]
+    fn readable_values_stay_readable() {
+        let name = "météo 天気 'x' 🌦";
+        for encoding in [Encoding::Json, Encoding::Text] {
+            assert!(line(encoding, name).contains(name));
+        }
+        assert!(line(Encoding::Text, "get_weather/v1.2:é").contains("name=\"get_weather/v1.2:é\""));
+        assert!(line(Encoding::Text, "get_weather/v1.2:").contains("name=get_weather/v1.2: "));
+    }
+
+    #[test]
+    fn numbers_and_addresses() {
+        let mut out = Vec::new();
+        let mut line = Line::begin(&mut out, Encoding::Text, UNIX_EPOCH, "exchange");
+        for micros in [0, 1, 10, 999, 1000, 1_234_567] {
+            line.millis(key!("ms"), Duration::from_micros(micros));
+        }
+        for address in ["0.0.0.0:0", "255.1.20.3:65535", "[::1]:80", "[fe80::1%2]:1"] {
+            line.address(key!("peer"), &address.parse().unwrap());
+        }
+        line.end();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "1970-01-01T00:00:00.000Z exchange ms=0.000 ms=0.001 ms=0.010 ms=0.999 ms=1.000 \
+             ms=1234.567 peer=0.0.0.0:0 peer=255.1.20.3:65535 peer=[::1]:80 peer=[fe80::1%2]:1\n"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_value_reads_back(value in any::<String>()) {
+            let in_json = json(&line(Encoding::Json, &value));
+            prop_assert_eq!(in_json["name"].as_str(), Some(&*value));
+            prop_assert_eq!(&text(&line(Encoding::Text, &value))["name"], &value);
+        }
+    }
 }

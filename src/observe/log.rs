@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use super::exchange::Exchange;
 use super::line::{Encoding, Line, cut, key};
-use super::record::{ConnectionEnd, Exchange};
-use super::writer::{Backlog, LogFile, RETRY_TIME, Sink, StandardError, Writer};
+use super::record::ConnectionEnd;
+use super::sink::{LogFile, Sink, StandardError};
+use super::writer::{Backlog, RETRY_TIME, Writer};
 use crate::policy::plan::{self, LogFormat};
 
 /// The running log. Clones are cheap and lead to the same target; when the last one goes, the
@@ -172,5 +174,208 @@ impl Input {
 impl Drop for Input {
     fn drop(&mut self) {
         self.backlog.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io::{PipeWriter, Read as _, Write as _};
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::observe::line::tests::{json, text};
+
+    impl Sink for PipeWriter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            io::Write::write(self, bytes)
+        }
+    }
+
+    fn plan(access: LogFormat, backlog_bytes_max: usize) -> plan::Log {
+        plan::Log {
+            access,
+            file: None,
+            backlog_bytes_max,
+        }
+    }
+
+    /// A log into a pipe, and the reading end.
+    fn piped(plan: &plan::Log) -> (Log, io::PipeReader) {
+        let (reader, writer) = io::pipe().unwrap();
+        let log = Log::start_to(writer, plan, Duration::from_millis(1)).unwrap();
+        (log, reader)
+    }
+
+    /// Reads until the log's thread has ended.
+    fn all(mut reader: io::PipeReader) -> String {
+        let mut lines = String::new();
+        reader.read_to_string(&mut lines).unwrap();
+        lines
+    }
+
+    #[test]
+    fn events_have_a_level_a_message_and_fields() {
+        let address = "127.0.0.1:8080";
+        let write = |access| {
+            let (log, reader) = piped(&plan(access, 4096));
+            log.event(
+                Level::Info,
+                "listening",
+                &[("listen", &address), ("workers", &2)],
+            );
+            log.event(Level::Error, "a long one", &[("error", &"e".repeat(5000))]);
+            drop(log);
+            all(reader)
+        };
+        let lines = write(LogFormat::Text);
+        let (first, second) = lines.split_once('\n').unwrap();
+        let (_, first) = first.split_once(' ').unwrap();
+        assert_eq!(
+            first,
+            "event level=info message=listening listen=127.0.0.1:8080 workers=2"
+        );
+        let second = text(second);
+        assert_eq!(second["level"], "error");
+        assert_eq!(second["error"], "e".repeat(EVENT_FIELD_BYTES_MAX));
+
+        let lines = write(LogFormat::Json);
+        let (first, _) = lines.split_once('\n').unwrap();
+        let (_, first) = first.split_once(',').unwrap();
+        assert_eq!(
+            first,
+            r#""kind":"event","level":"info","message":"listening","listen":"127.0.0.1:8080","workers":"2"}"#
+        );
+    }
+
+    #[test]
+    fn the_time_is_now() {
+        let (log, reader) = piped(&plan(LogFormat::Text, 4096));
+        let second = |time: SystemTime| {
+            let mut out = Vec::new();
+            Line::begin(&mut out, Encoding::Text, time, "event").end();
+            String::from_utf8(out).unwrap()[..19].to_owned()
+        };
+        let before = second(SystemTime::now());
+        log.event(Level::Info, "now", &[]);
+        let after = second(SystemTime::now());
+        drop(log);
+        let time = &all(reader)[..19];
+        assert!(*before <= *time && *time <= *after, "{time}");
+    }
+
+    #[test]
+    fn threads_tear_no_line_and_keep_their_order() {
+        const THREADS: usize = 8;
+        const LINES: usize = 500;
+        let (log, reader) = piped(&plan(LogFormat::Json, 1 << 20));
+        let writers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let log = log.clone();
+                thread::spawn(move || {
+                    for line in 0..LINES {
+                        log.event(Level::Info, "x", &[("thread", &thread), ("line", &line)]);
+                    }
+                })
+            })
+            .collect();
+        drop(log);
+        let mut next = [0; THREADS];
+        for line in all(reader).lines() {
+            let line = json(line);
+            let number = |key: &str| line[key].as_str().unwrap().parse::<usize>().unwrap();
+            let thread = number("thread");
+            assert_eq!(number("line"), next[thread]);
+            next[thread] += 1;
+        }
+        assert_eq!(next, [LINES; THREADS]);
+        writers
+            .into_iter()
+            .for_each(|writer| writer.join().unwrap());
+    }
+
+    #[test]
+    fn a_reader_that_sleeps_costs_counted_lines() {
+        const LINES: u64 = 10_000;
+        let (log, reader) = piped(&plan(LogFormat::Json, 16 << 10));
+        for line in 0..LINES {
+            log.event(Level::Info, "x", &[("line", &line)]);
+        }
+        assert!(!log.flush(Duration::from_millis(1)), "the pipe is full");
+        drop(log);
+        let (mut seen, mut lost, mut last) = (0, 0, None);
+        for line in all(reader).lines().map(json) {
+            if let Some(lines) = line.get("lines").and_then(Value::as_u64) {
+                assert_eq!(line["level"], "warn");
+                lost += lines;
+            } else {
+                let number: u64 = line["line"].as_str().unwrap().parse().unwrap();
+                assert!(last < Some(number), "in order");
+                last = Some(number);
+                seen += 1;
+            }
+        }
+        assert!(lost > 0);
+        assert_eq!(seen + lost, LINES);
+    }
+
+    #[test]
+    fn a_reader_that_left_stops_nobody() {
+        let (log, reader) = piped(&plan(LogFormat::Json, 1024));
+        drop(reader);
+        for line in 0..1000 {
+            log.event(Level::Info, "x", &[("line", &line)]);
+        }
+        assert!(!log.flush(Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn the_plan_names_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log");
+        let plan = plan::Log {
+            file: Some(path.clone()),
+            ..plan(LogFormat::Text, 4096)
+        };
+        std::fs::File::create(&path)
+            .unwrap()
+            .write_all(b"before\n")
+            .unwrap();
+        let log = Log::start(&plan).unwrap();
+        log.event(Level::Info, "after", &[]);
+        assert!(log.flush(Duration::from_secs(60)));
+        let lines = std::fs::read_to_string(&path).unwrap();
+        assert!(
+            lines.starts_with("before\n") && lines.ends_with("message=after\n"),
+            "{lines}"
+        );
+        let nowhere = plan::Log {
+            file: Some(folder.path().join("no/such/folder")),
+            ..plan
+        };
+        assert!(Log::start(&nowhere).is_err());
+    }
+
+    #[test]
+    fn panics_are_events_that_quote_nobody() {
+        let (log, reader) = piped(&plan(LogFormat::Json, 1 << 20));
+        log.take_panics();
+        let sent = "a secret".to_owned();
+        let quoted = thread::spawn(move || panic!("a peer sent {sent}")).join();
+        let literal = thread::spawn(|| panic!("expected by the test")).join();
+        drop(std::panic::take_hook());
+        assert!(quoted.is_err() && literal.is_err());
+        drop(log);
+        let lines = all(reader);
+        assert!(!lines.contains("a secret"));
+        // Other tests of this process may panic at the same time.
+        let ours =
+            |line: &BTreeMap<String, Value>| line["place"].as_str().unwrap().contains(file!());
+        let lines: Vec<_> = lines.lines().map(json).filter(ours).collect();
+        assert_eq!(lines.len(), 2);
+        assert_eq!(lines[0]["cause"], "not shown");
+        assert_eq!(lines[1]["cause"], "expected by the test");
+        assert_eq!(lines[1]["level"], "error");
     }
 }

@@ -1,141 +1,15 @@
-//! The access record: one per exchange, closed exactly once whatever ends it.
+//! Records as data, and how they are written: pure, with times as arguments.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use super::line::{Encoding, Key, Line, cut, key};
-use super::log::Log;
+use super::exchange::End;
+use super::line::{Encoding, Line, cut, key};
+use super::words::{METHOD_BYTES_MAX, Words};
 use crate::policy::plan::Route;
 use crate::protocol::version::Version;
-
-/// How an exchange ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The whole answer was handed to the client's connection.
-    Complete,
-    /// The client left before it had the whole answer.
-    ClientGone,
-    /// The upstream broke off in the middle of its answer.
-    UpstreamFailed,
-    /// We broke off ourselves, because the process ends.
-    ShutDown,
-    /// Code of ours panicked.
-    Panicked,
-}
-
-impl End {
-    /// The end as it stands in the log.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            End::Complete => "complete",
-            End::ClientGone => "client_gone",
-            End::UpstreamFailed => "upstream_failed",
-            End::ShutDown => "shut_down",
-            End::Panicked => "panicked",
-        }
-    }
-}
-
-/// The open record of one exchange. It moves with the exchange, from the request into the body
-/// of the answer; where it is dropped, it is closed and written.
-pub struct Exchange {
-    log: Log,
-    opened: Instant,
-    record: Record,
-}
-
-impl Exchange {
-    pub(super) fn open(
-        log: Log,
-        peer: SocketAddr,
-        http_method: &http::Method,
-        path: &str,
-    ) -> Exchange {
-        Exchange {
-            log,
-            opened: Instant::now(),
-            record: Record::new(peer, http_method, path),
-        }
-    }
-
-    /// A route was found.
-    pub fn route(&mut self, route: &Arc<Route>) {
-        self.record.route = Some(Arc::clone(route));
-        // A route has one path, and the log need not repeat it.
-        self.record.words.clear();
-    }
-
-    /// The message was placed: its era, and its version if it has one that we know.
-    pub fn placed(&mut self, era: &'static str, version: Option<Version>) {
-        self.record.placed = Some((era, version));
-    }
-
-    /// The message's method, and the tool, prompt, URI or task that it names. Both are the
-    /// client's words: the log shows at most [`METHOD_BYTES_MAX`] and [`NAME_BYTES_MAX`] bytes.
-    pub fn called(&mut self, method: &str, name: Option<&str>) {
-        self.record.words.call(method, name);
-    }
-
-    /// We refused: the stable name of the refusal (letters, digits and `_`), and what only the
-    /// log may say about it, of which it shows at most [`DETAIL_BYTES_MAX`] bytes.
-    pub fn refused(&mut self, reason: &'static str, detail: Option<String>) {
-        self.record.refused = Some((reason, detail));
-    }
-
-    /// The request was sent on, over a connection that had served before or a new one.
-    pub fn upstream_connection(&mut self, reused: bool) {
-        self.record.upstream_reused = Some(reused);
-    }
-
-    /// The head of the upstream's answer is here, with this status.
-    pub fn upstream_status(&mut self, status: u16) {
-        self.record.upstream_status = Some((status, self.opened.elapsed()));
-    }
-
-    /// The status of our answer.
-    pub fn status(&mut self, status: u16) {
-        self.record.status = Some(status);
-    }
-
-    /// So many more bytes of the request's body came in.
-    pub fn received(&mut self, bytes: u64) {
-        self.record.bytes_in += bytes;
-    }
-
-    /// So many more bytes of the answer's body went out.
-    pub fn sent(&mut self, bytes: u64) {
-        if self.record.bytes_out == 0 && bytes > 0 {
-            self.record.first_byte = Some(self.opened.elapsed());
-        }
-        self.record.bytes_out += bytes;
-    }
-
-    /// How the exchange ended; the last word counts. If nobody says it, the drop concludes that
-    /// the client left, or that we panicked.
-    pub fn ended(&mut self, end: End) {
-        self.record.end = Some(end);
-    }
-}
-
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        if !self.log.has_access_log() {
-            return;
-        }
-        let end = self.record.end.unwrap_or(if std::thread::panicking() {
-            End::Panicked
-        } else {
-            End::ClientGone
-        });
-        let (now, total) = (SystemTime::now(), self.opened.elapsed());
-        self.log
-            .append(|out, encoding| self.record.write(out, encoding, now, total, end));
-    }
-}
 
 /// A connection that ended before it had an exchange.
 #[derive(Clone, Debug)]
@@ -161,35 +35,29 @@ impl ConnectionEnd {
     }
 }
 
-/// Most bytes of a method (of HTTP or of a message) that the log shows.
-pub const METHOD_BYTES_MAX: usize = 64;
-/// Most bytes of a tool's or prompt's name, a URI or a task id that the log shows.
-pub const NAME_BYTES_MAX: usize = 256;
-/// Most bytes of a path without a route that the log shows.
-pub const PATH_BYTES_MAX: usize = 256;
 /// Most bytes of a refusal's detail that the log shows.
 pub const DETAIL_BYTES_MAX: usize = 1024;
 
 /// What is known of an exchange, without a clock.
-struct Record {
-    peer: SocketAddr,
-    http_method: http::Method,
-    route: Option<Arc<Route>>,
-    words: Words,
-    placed: Option<(&'static str, Option<Version>)>,
-    refused: Option<(&'static str, Option<String>)>,
+pub(super) struct Record {
+    pub(super) peer: SocketAddr,
+    pub(super) http_method: http::Method,
+    pub(super) route: Option<Arc<Route>>,
+    pub(super) words: Words,
+    pub(super) placed: Option<(&'static str, Option<Version>)>,
+    pub(super) refused: Option<(&'static str, Option<String>)>,
     /// The request was sent on; whether over a connection that had served before.
-    upstream_reused: Option<bool>,
-    upstream_status: Option<(u16, Duration)>,
-    status: Option<u16>,
-    bytes_in: u64,
-    bytes_out: u64,
-    first_byte: Option<Duration>,
-    end: Option<End>,
+    pub(super) upstream_reused: Option<bool>,
+    pub(super) upstream_status: Option<(u16, Duration)>,
+    pub(super) status: Option<u16>,
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
+    pub(super) first_byte: Option<Duration>,
+    pub(super) end: Option<End>,
 }
 
 impl Record {
-    fn new(peer: SocketAddr, http_method: &http::Method, path: &str) -> Record {
+    pub(super) fn new(peer: SocketAddr, http_method: &http::Method, path: &str) -> Record {
         Record {
             peer,
             http_method: http_method.clone(),
@@ -207,7 +75,14 @@ impl Record {
         }
     }
 
-    fn write(
+    pub(super) fn route(&mut self, route: &Arc<Route>) {
+        self.route = Some(Arc::clone(route));
+        // A route has one path, and the log need not repeat it.
+        self.words.clear();
+    }
+
+    /// Writes the line of an exchange that took `total` and ended now.
+    pub(super) fn write(
         &self,
         out: &mut Vec<u8>,
         encoding: Encoding,
@@ -232,16 +107,14 @@ impl Record {
     fn write_call(&self, line: &mut Line<'_>) {
         let http_method = self.http_method.as_str();
         line.string(key!("http_method"), cut(http_method, METHOD_BYTES_MAX));
-        let words = &self.words;
-        words.write(line, &words.path, key!("path"), key!("path_bytes"));
+        self.words.write_path(line);
         if let Some((era, version)) = self.placed {
             line.words(key!("era"), &[era]);
             if let Some(version) = version {
                 line.words(key!("version"), &[version.as_str()]);
             }
         }
-        words.write(line, &words.method, key!("method"), key!("method_bytes"));
-        words.write(line, &words.name, key!("name"), key!("name_bytes"));
+        self.words.write_call(line);
     }
 
     /// What we decided: `refused:` and why, `forwarded`, or `answered` by ourselves; nothing if
@@ -252,6 +125,9 @@ impl Record {
                 line.words(key!("verdict"), &["refused:", reason]);
                 if let Some(detail) = detail {
                     line.string(key!("detail"), cut(detail, DETAIL_BYTES_MAX));
+                    if detail.len() > DETAIL_BYTES_MAX {
+                        line.number(key!("detail_bytes"), detail.len() as u64);
+                    }
                 }
             }
             None if self.upstream_reused.is_some() => line.words(key!("verdict"), &["forwarded"]),
@@ -280,66 +156,231 @@ impl Record {
     }
 }
 
-/// Strings of the client's choice, cut to their bounds and kept in one allocation.
-#[derive(Default)]
-struct Words {
-    text: String,
-    path: Option<Word>,
-    method: Option<Word>,
-    name: Option<Word>,
-}
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeMap;
+    use std::time::UNIX_EPOCH;
 
-/// A part of [`Words::text`].
-struct Word {
-    kept: Range<usize>,
-    /// How long the word was before it was cut.
-    bytes: usize,
-}
+    use proptest::prelude::*;
+    use serde_json::Value;
 
-impl Words {
-    /// Enough for the path of an endpoint, and afterwards for a method and a tool's name.
-    const BYTES_USUAL: usize = 64;
+    use super::*;
+    use crate::observe::NAME_BYTES_MAX;
+    use crate::observe::line::tests::{json, text};
+    use crate::policy::plan;
 
-    fn with_path(path: &str) -> Words {
-        let mut words = Words {
-            text: String::with_capacity(Words::BYTES_USUAL),
-            ..Words::default()
+    /// 2026-07-28T09:15:02.007Z.
+    fn now() -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(1_785_230_102_007)
+    }
+
+    pub(in crate::observe) fn peer() -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, 7], 50_123))
+    }
+
+    pub(in crate::observe) fn weather() -> Arc<Route> {
+        Arc::new(Route {
+            name: "weather".to_owned(),
+            path: "/mcp".to_owned(),
+            hosts: plan::Hosts::Any,
+            origins: plan::Origins::None,
+            upstream: Arc::new(plan::Upstream {
+                name: "weather".to_owned(),
+                authority: "127.0.0.1:3000".to_owned(),
+                host: "127.0.0.1".to_owned(),
+                port: 3000,
+                path: "/mcp".to_owned(),
+                query: None,
+                connect_timeout: plan::Upstream::CONNECT_TIMEOUT,
+                response_header_timeout: plan::Upstream::RESPONSE_HEADER_TIMEOUT,
+                idle_timeout: plan::Upstream::IDLE_TIMEOUT,
+                idle_connections_max: plan::Upstream::IDLE_CONNECTIONS_MAX,
+            }),
+            protocol: plan::Protocol::default(),
+            bounds: plan::Bounds::default(),
+        })
+    }
+
+    fn forwarded() -> Record {
+        let mut record = Record::new(peer(), &http::Method::POST, "/mcp");
+        record.route(&weather());
+        record.placed = Some(("modern", Some(Version::V2026_07_28)));
+        record.words.call("tools/call", Some("get_weather"));
+        record.upstream_reused = Some(true);
+        record.upstream_status = Some((200, Duration::from_nanos(12_345_678)));
+        record.status = Some(200);
+        record.bytes_in = 301;
+        record.bytes_out = 99;
+        record.first_byte = Some(Duration::from_micros(12_400));
+        record
+    }
+
+    fn line(record: &Record, encoding: Encoding) -> String {
+        let mut out = Vec::new();
+        let total = Duration::from_micros(60_001_050);
+        record.write(&mut out, encoding, now(), total, End::Complete);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_forwarded_call() {
+        assert_eq!(
+            line(&forwarded(), Encoding::Json),
+            concat!(
+                r#"{"time":"2026-07-28T09:15:02.007Z","kind":"exchange","route":"weather","#,
+                r#""peer":"192.0.2.7:50123","http_method":"POST","era":"modern","#,
+                r#""version":"2026-07-28","method":"tools/call","name":"get_weather","#,
+                r#""verdict":"forwarded","status":200,"upstream_reused":true,"#,
+                r#""upstream_status":200,"upstream_head_ms":12.345,"bytes_in":301,"#,
+                r#""bytes_out":99,"first_byte_ms":12.400,"total_ms":60001.050,"end":"complete"}"#,
+                "\n",
+            )
+        );
+        assert_eq!(
+            line(&forwarded(), Encoding::Text),
+            concat!(
+                "2026-07-28T09:15:02.007Z exchange route=weather peer=192.0.2.7:50123 ",
+                "http_method=POST era=modern version=2026-07-28 method=tools/call ",
+                "name=get_weather verdict=forwarded status=200 upstream_reused=true ",
+                "upstream_status=200 upstream_head_ms=12.345 bytes_in=301 bytes_out=99 ",
+                "first_byte_ms=12.400 total_ms=60001.050 end=complete\n",
+            )
+        );
+    }
+
+    #[test]
+    fn a_refusal() {
+        let mut record = Record::new(peer(), &http::Method::POST, "/mcp");
+        record.route(&weather());
+        record.refused = Some((
+            "header_mismatch",
+            Some("Mcp-Name says \"a\", the body \"b\"".to_owned()),
+        ));
+        record.status = Some(400);
+        assert_eq!(
+            line(&record, Encoding::Json),
+            concat!(
+                r#"{"time":"2026-07-28T09:15:02.007Z","kind":"exchange","route":"weather","#,
+                r#""peer":"192.0.2.7:50123","http_method":"POST","#,
+                r#""verdict":"refused:header_mismatch","#,
+                r#""detail":"Mcp-Name says \"a\", the body \"b\"","status":400,"#,
+                r#""bytes_in":0,"bytes_out":0,"total_ms":60001.050,"end":"complete"}"#,
+                "\n",
+            )
+        );
+        assert_eq!(
+            line(&record, Encoding::Text),
+            concat!(
+                "2026-07-28T09:15:02.007Z exchange route=weather peer=192.0.2.7:50123 ",
+                r#"http_method=POST verdict=refused:header_mismatch "#,
+                r#"detail="Mcp-Name says \"a\", the body \"b\"" status=400 "#,
+                "bytes_in=0 bytes_out=0 total_ms=60001.050 end=complete\n",
+            )
+        );
+    }
+
+    #[test]
+    fn a_long_detail_is_cut() {
+        let mut record = forwarded();
+        record.refused = Some(("refused_so", Some("d".repeat(5000))));
+        let fields = json(&line(&record, Encoding::Json));
+        assert_eq!(fields["detail"], "d".repeat(DETAIL_BYTES_MAX));
+        assert_eq!(fields["detail_bytes"], 5000);
+    }
+
+    #[test]
+    fn a_path_is_shown_where_no_route_is() {
+        let peer = "[2001:db8::1]:443".parse().unwrap();
+        let mut record = Record::new(peer, &http::Method::GET, "/.well-known/x?token=secret");
+        record.status = Some(404);
+        assert_eq!(
+            line(&record, Encoding::Text),
+            concat!(
+                "2026-07-28T09:15:02.007Z exchange peer=[2001:db8::1]:443 http_method=GET ",
+                "path=/.well-known/x path_bytes=27 verdict=answered status=404 ",
+                "bytes_in=0 bytes_out=0 total_ms=60001.050 end=complete\n",
+            )
+        );
+        record.words.call("ping", None);
+        let fields = text(&line(&record, Encoding::Text));
+        assert_eq!(fields["path"], "/.well-known/x");
+        assert_eq!(fields["method"], "ping");
+        record.route(&weather());
+        assert!(!text(&line(&record, Encoding::Text)).contains_key("path"));
+    }
+
+    #[test]
+    fn a_connection_without_an_exchange() {
+        let end = ConnectionEnd {
+            peer: peer(),
+            bytes_in: 17,
+            duration: Duration::from_millis(60_000),
+            reason: Cow::Borrowed("no head in time"),
         };
-        // A query may hold credentials; whatever the caller passes, it stays out.
-        let path = path.split('?').next().unwrap_or_default();
-        words.path = Some(words.keep(path, PATH_BYTES_MAX));
-        words
+        let mut out = Vec::new();
+        end.write(&mut out, Encoding::Json, now());
+        end.write(&mut out, Encoding::Text, now());
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            concat!(
+                r#"{"time":"2026-07-28T09:15:02.007Z","kind":"connection","#,
+                r#""peer":"192.0.2.7:50123","bytes_in":17,"total_ms":60000.000,"#,
+                r#""end":"no head in time"}"#,
+                "\n2026-07-28T09:15:02.007Z connection peer=192.0.2.7:50123 bytes_in=17 ",
+                "total_ms=60000.000 end=\"no head in time\"\n",
+            )
+        );
     }
 
-    fn call(&mut self, method: &str, name: Option<&str>) {
-        self.text
-            .truncate(self.path.as_ref().map_or(0, |path| path.kept.end));
-        self.method = Some(self.keep(method, METHOD_BYTES_MAX));
-        self.name = name.map(|name| self.keep(name, NAME_BYTES_MAX));
-    }
+    proptest! {
+        #[test]
+        fn every_line_reads_back_as_it_was_written(
+            // What stands behind a question mark is not shown.
+            method in "[^?]{0,80}",
+            name in prop::option::of("[^?]{0,280}"),
+            detail in prop::option::of(any::<String>()),
+            status in prop::option::of(100_u16..1000),
+            bytes in any::<(u64, u64)>(),
+            micros in 0_u64..1 << 50,
+            millis in 0_u64..253_402_300_800_000,
+        ) {
+            let mut record = forwarded();
+            record.words.call(&method, name.as_deref());
+            record.refused = Some(("refused_so", detail.clone()));
+            record.status = status;
+            (record.bytes_in, record.bytes_out) = bytes;
+            let time = UNIX_EPOCH + Duration::from_millis(millis);
+            let total = Duration::from_micros(micros);
+            let (mut in_json, mut in_text) = (Vec::new(), Vec::new());
+            record.write(&mut in_json, Encoding::Json, time, total, End::ClientGone);
+            record.write(&mut in_text, Encoding::Text, time, total, End::ClientGone);
 
-    /// The words go; the room stays.
-    fn clear(&mut self) {
-        self.text.clear();
-        (self.path, self.method, self.name) = (None, None, None);
-    }
+            let in_json = json(std::str::from_utf8(&in_json).unwrap());
+            prop_assert_eq!(&in_json["method"], cut(&method, METHOD_BYTES_MAX));
+            let name = name.map(|name| Value::from(cut(&name, NAME_BYTES_MAX)));
+            prop_assert_eq!(in_json.get("name"), name.as_ref());
+            let detail = detail.map(|detail| Value::from(cut(&detail, DETAIL_BYTES_MAX)));
+            prop_assert_eq!(in_json.get("detail"), detail.as_ref());
+            let status = status.map(Value::from);
+            prop_assert_eq!(in_json.get("status"), status.as_ref());
+            prop_assert_eq!(&in_json["bytes_in"], &Value::from(bytes.0));
+            prop_assert_eq!(&in_json["bytes_out"], &Value::from(bytes.1));
+            prop_assert_eq!(in_json["total_ms"].as_f64(), Some(micros as f64 / 1000.0));
+            prop_assert_eq!(&in_json["end"], "client_gone");
 
-    fn keep(&mut self, word: &str, bytes_max: usize) -> Word {
-        let start = self.text.len();
-        self.text.push_str(cut(word, bytes_max));
-        Word {
-            kept: start..self.text.len(),
-            bytes: word.len(),
-        }
-    }
-
-    /// Writes a word, and its length if it was cut: a mark that no word can forge.
-    fn write(&self, line: &mut Line<'_>, word: &Option<Word>, key: Key, bytes_key: Key) {
-        if let Some(word) = word {
-            line.string(key, &self.text[word.kept.clone()]);
-            if word.bytes > word.kept.len() {
-                line.number(bytes_key, word.bytes as u64);
+            // The text says the same, field by field.
+            let mut as_text = BTreeMap::new();
+            for (key, value) in &in_json {
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                as_text.insert(key.clone(), value);
             }
+            let in_text = text(std::str::from_utf8(&in_text).unwrap());
+            for key in ["total_ms", "upstream_head_ms", "first_byte_ms"] {
+                let number: f64 = in_text[key].parse().unwrap();
+                prop_assert_eq!(Some(number), in_json[key].as_f64());
+                as_text.insert(key.to_owned(), in_text[key].clone());
+            }
+            prop_assert_eq!(in_text, as_text);
         }
     }
 }

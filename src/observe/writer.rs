@@ -2,14 +2,12 @@
 //! empties it. Whoever appends never waits for the target; a target that is slow, blocked or
 //! broken costs lines once the backlog is full, and the log itself says how many.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::line::{Encoding, Line, key};
+use super::sink::Sink;
 
 /// How long the writer gathers lines after the first one, so that a busy gateway makes one write
 /// (and one wake-up) per batch and not per line.
@@ -17,65 +15,6 @@ pub(super) const GATHER_TIME: Duration = Duration::from_millis(20);
 
 /// How long the writer waits before it tries a target again that failed.
 pub(super) const RETRY_TIME: Duration = Duration::from_secs(1);
-
-/// Where batches of lines go.
-pub(super) trait Sink: Send + 'static {
-    /// Writes some bytes of whole lines; gives how many. May block.
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
-
-    /// Called before every write: turns to a new target if the old one is no longer where it
-    /// should be, and tells whether it did.
-    fn renew(&mut self) -> io::Result<bool> {
-        Ok(false)
-    }
-}
-
-/// Standard error.
-pub(super) struct StandardError;
-
-impl Sink for StandardError {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        io::stderr().write(bytes)
-    }
-}
-
-/// A file that is appended to, and opened anew when its name leads to another file or to none:
-/// whoever rotates logs needs to tell nobody.
-pub(super) struct LogFile {
-    path: PathBuf,
-    file: File,
-}
-
-impl LogFile {
-    /// Opens or creates the file.
-    pub(super) fn open(path: PathBuf) -> io::Result<LogFile> {
-        let file = OpenOptions::new().create(true).append(true).open(&path)?;
-        Ok(LogFile { path, file })
-    }
-
-    fn is_in_place(&self) -> io::Result<bool> {
-        let held = self.file.metadata()?;
-        match fs::metadata(&self.path) {
-            Ok(named) => Ok((named.dev(), named.ino()) == (held.dev(), held.ino())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-impl Sink for LogFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
-    }
-
-    fn renew(&mut self) -> io::Result<bool> {
-        if self.is_in_place()? {
-            return Ok(false);
-        }
-        *self = LogFile::open(self.path.clone())?;
-        Ok(true)
-    }
-}
 
 /// The lines that wait for the writer.
 pub(super) struct Backlog {
@@ -312,4 +251,234 @@ fn start_of_line(batch: &[u8], at: usize) -> usize {
         .iter()
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |newline| newline + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::io::ErrorKind::{BrokenPipe, Interrupted, StorageFull, WouldBlock};
+    use std::sync::mpsc;
+    use std::thread::{self, JoinHandle};
+
+    use super::*;
+
+    /// What a scripted target does at the next call.
+    enum Act {
+        /// Takes no more than so many bytes.
+        Take(usize),
+        Fail(io::ErrorKind),
+        /// Has moved: what follows goes elsewhere.
+        Move,
+        /// Says so, and waits until it is told to go on.
+        Wait(mpsc::Sender<()>, mpsc::Receiver<()>),
+    }
+    use Act::{Fail, Move, Take, Wait};
+
+    /// A target that follows a script, then takes everything.
+    struct Script {
+        acts: VecDeque<Act>,
+        targets: Arc<Mutex<Vec<Vec<u8>>>>,
+    }
+
+    impl Sink for Script {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let count = match self.acts.pop_front() {
+                None | Some(Move) => bytes.len(),
+                Some(Take(count)) => count.min(bytes.len()),
+                Some(Fail(kind)) => return Err(kind.into()),
+                Some(Wait(here, on)) => {
+                    here.send(()).unwrap();
+                    on.recv().unwrap();
+                    bytes.len()
+                }
+            };
+            let mut targets = self.targets.lock().unwrap();
+            targets.last_mut().unwrap().extend(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn renew(&mut self) -> io::Result<bool> {
+            let moves = matches!(self.acts.front(), Some(Move));
+            if moves {
+                self.acts.pop_front();
+                self.targets.lock().unwrap().push(Vec::new());
+            }
+            Ok(moves)
+        }
+    }
+
+    struct Running {
+        backlog: Arc<Backlog>,
+        targets: Arc<Mutex<Vec<Vec<u8>>>>,
+        thread: JoinHandle<()>,
+    }
+
+    fn start(bytes_max: usize, acts: impl IntoIterator<Item = Act>) -> Running {
+        let backlog = Arc::new(Backlog::new(bytes_max));
+        let targets = Arc::new(Mutex::new(vec![Vec::new()]));
+        let writer = Writer {
+            backlog: Arc::clone(&backlog),
+            sink: Script {
+                acts: acts.into_iter().collect(),
+                targets: Arc::clone(&targets),
+            },
+            encoding: Encoding::Text,
+            retry_time: Duration::from_millis(1),
+        };
+        Running {
+            backlog,
+            targets,
+            thread: thread::spawn(|| writer.run()),
+        }
+    }
+
+    impl Running {
+        /// Ends the writer; gives what each target has, with the times taken off our own lines.
+        fn end(self) -> Vec<String> {
+            self.backlog.close();
+            self.thread.join().unwrap();
+            let targets = self.targets.lock().unwrap();
+            let text = |target: &Vec<u8>| String::from_utf8(target.clone()).unwrap();
+            targets.iter().map(text).map(without_times).collect()
+        }
+    }
+
+    fn without_times(text: String) -> String {
+        let line = |line: &str| match line.find(" event ") {
+            Some(at) => format!("{}\n", &line[at + 1..]),
+            None => format!("{line}\n"),
+        };
+        let whole = text.is_empty() || text.ends_with('\n');
+        assert!(whole || !text.contains(" event "), "{text:?} is torn");
+        if whole {
+            text.lines().map(line).collect()
+        } else {
+            text
+        }
+    }
+
+    const LOST_2: &str = "event level=warn message=\"lines were lost because the log was read too slowly\" lines=2\n";
+
+    #[test]
+    fn what_is_appended_before_the_end_is_written() {
+        let log = start(100, []);
+        log.backlog.append(b"one\n");
+        log.backlog.append(b"two\nthree\n");
+        assert_eq!(log.end(), ["one\ntwo\nthree\n"]);
+        assert_eq!(start(100, []).end(), [""]);
+    }
+
+    #[test]
+    fn a_flush_waits_for_what_is_there() {
+        let log = start(100, [Take(2)]);
+        assert!(log.backlog.flush(Duration::from_secs(60)));
+        log.backlog.append(b"one\n");
+        assert!(log.backlog.flush(Duration::from_secs(60)));
+        assert_eq!(log.targets.lock().unwrap()[0], b"one\n");
+        log.end();
+    }
+
+    #[test]
+    fn a_blocked_target_costs_lines_and_nobody_waits() {
+        let (here, blocked) = mpsc::channel();
+        let (go_on, on) = mpsc::channel();
+        let log = start(12, [Wait(here, on)]);
+        log.backlog.append(b"one\n");
+        blocked.recv().unwrap();
+        // Four bytes are in the writer's hand, so eight find room.
+        for line in [b"two\n", b"thr\n", b"fou\n", b"fiv\n"] {
+            log.backlog.append(line);
+        }
+        assert!(!log.backlog.flush(Duration::from_millis(1)));
+        go_on.send(()).unwrap();
+        assert!(log.backlog.flush(Duration::from_secs(60)));
+        log.backlog.append(b"six\n");
+        let expected = format!("one\ntwo\nthr\n{LOST_2}six\n");
+        assert_eq!(log.end(), [expected]);
+    }
+
+    #[test]
+    fn a_line_that_finds_no_room_at_all_is_told_about() {
+        let log = start(3, []);
+        log.backlog.append(b"one\n");
+        assert!(log.backlog.flush(Duration::from_secs(60)));
+        let told = log.end().concat();
+        assert!(told.ends_with("lines=1\n"), "{told}");
+    }
+
+    #[test]
+    fn a_failure_tears_no_line_and_is_told_once_things_work() {
+        let log = start(
+            100,
+            [
+                Take(2),
+                Fail(StorageFull),
+                Fail(StorageFull),
+                Take(3),
+                Take(1),
+            ],
+        );
+        log.backlog.append(b"one\ntwo\n");
+        assert!(log.backlog.flush(Duration::from_secs(60)));
+        log.backlog.append(b"three\n");
+        let error = io::Error::from(StorageFull);
+        assert_eq!(
+            log.end(),
+            [format!(
+                "one\ntwo\nevent level=warn message=\"writing the log failed for a while\" \
+                 error=\"{error}\"\nthree\n"
+            )]
+        );
+    }
+
+    #[test]
+    fn a_failure_while_a_failure_is_told_is_told_as_well() {
+        let log = start(100, [Fail(StorageFull), Take(4), Take(9), Fail(BrokenPipe)]);
+        log.backlog.append(b"one\n");
+        assert!(log.backlog.flush(Duration::from_secs(60)));
+        let told = log.end().concat();
+        let errors: Vec<_> = told
+            .lines()
+            .map(|line| line.rsplit("error=").next())
+            .collect();
+        let quoted = |kind: io::ErrorKind| format!("\"{}\"", io::Error::from(kind));
+        assert_eq!(
+            errors,
+            [
+                Some("one"),
+                Some(&*quoted(StorageFull)),
+                Some(&*quoted(BrokenPipe))
+            ]
+        );
+    }
+
+    #[test]
+    fn pauses_of_the_target_are_not_failures() {
+        let log = start(100, [Fail(Interrupted), Take(1), Fail(WouldBlock)]);
+        log.backlog.append(b"one\n");
+        assert!(log.backlog.flush(Duration::from_secs(60)));
+        assert_eq!(log.end(), ["one\n"]);
+    }
+
+    #[test]
+    fn a_new_target_begins_with_a_whole_line() {
+        let log = start(100, [Take(6), Fail(StorageFull), Move]);
+        log.backlog.append(b"one\ntwo\nthree\n");
+        assert!(log.backlog.flush(Duration::from_secs(60)));
+        let targets = log.end();
+        assert_eq!(targets[0], "one\ntw");
+        assert!(
+            targets[1].starts_with("two\nthree\nevent "),
+            "{}",
+            targets[1]
+        );
+    }
+
+    #[test]
+    fn the_end_does_not_wait_for_a_broken_target() {
+        let acts = (0..1_000_000).map(|_| Fail(BrokenPipe));
+        let log = start(100, acts);
+        log.backlog.append(b"one\n");
+        assert_eq!(log.end(), [""]);
+    }
 }

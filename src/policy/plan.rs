@@ -97,6 +97,11 @@ pub struct Route {
     pub bounds: Bounds,
 }
 
+impl Route {
+    /// The path of a route that names none.
+    pub const PATH: &str = "/mcp";
+}
+
 /// Which `Host` values a route answers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hosts {
@@ -104,7 +109,8 @@ pub enum Hosts {
     Any,
     /// Names of this machine's loopback only: the default on loopback, against DNS rebinding.
     Loopback,
-    /// These names, compared without regard to case.
+    /// These names in lower case, compared without regard to case; an IPv6 address stands without
+    /// brackets and in its canonical form.
     Named(Vec<String>),
 }
 
@@ -115,7 +121,7 @@ pub enum Origins {
     None,
     /// Origins on loopback: the default on loopback.
     Loopback,
-    /// These origins, as browsers write them: scheme, host and port, nothing else.
+    /// These origins in lower case, as browsers write them: scheme, host and port, nothing else.
     Named(Vec<String>),
 }
 

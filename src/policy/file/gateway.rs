@@ -1,0 +1,226 @@
+//! What stands once in a policy: `listen`, `status`, `log` and `defaults`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::policy::finding::Origin;
+use crate::policy::host::parse_address;
+use crate::policy::plan::{Bounds, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol};
+use crate::policy::unit::{duration, size};
+
+use super::key::{self, Key, Shown};
+use super::node::Node;
+use super::protocol;
+use super::reader::Reader;
+use super::route::{self, DraftRoute, read_hosts, read_origins};
+use super::upstream::{self, DraftUpstream, Target};
+
+/// What was read so far, on top of the defaults.
+#[derive(Default)]
+pub(super) struct Draft {
+    pub(super) listen: Listen,
+    pub(super) status: Status,
+    pub(super) log: Log,
+    pub(super) defaults: Defaults,
+    /// Where the addresses were written, if they were.
+    pub(super) listen_origin: Option<Origin>,
+    pub(super) status_origin: Option<Origin>,
+    pub(super) upstreams: Vec<DraftUpstream>,
+    pub(super) routes: Vec<DraftRoute>,
+}
+
+/// The status listener.
+pub(super) struct Status {
+    pub(super) address: SocketAddr,
+}
+
+impl Default for Status {
+    fn default() -> Self {
+        Status {
+            address: Plan::STATUS,
+        }
+    }
+}
+
+/// What routes and upstreams have unless they say otherwise.
+#[derive(Clone, Default)]
+pub(super) struct Defaults {
+    pub(super) protocol: Protocol,
+    pub(super) bounds: Bounds,
+    pub(super) hosts: Option<Hosts>,
+    pub(super) origins: Option<Origins>,
+    pub(super) upstream: Target,
+}
+
+/// The keys that only the gateway file has.
+pub(super) const GATEWAY_KEYS: [&str; 4] = ["listen", "status", "log", "defaults"];
+
+/// The keys of a file. The defaults come before what builds on them.
+pub(super) const ROOT: &[Key<Draft>] = &[
+    Key {
+        name: "listen",
+        read: |d, n, r| {
+            key::read(n, "`listen`", LISTEN, &mut d.listen, r);
+            d.listen_origin = n
+                .find("address")
+                .map(|address| Origin::from(&address.place));
+        },
+        show: |d| key::show(LISTEN, &d.listen),
+    },
+    Key {
+        name: "status",
+        read: |d, n, r| {
+            key::read(n, "`status`", STATUS, &mut d.status, r);
+            d.status_origin = n
+                .find("address")
+                .map(|address| Origin::from(&address.place));
+        },
+        show: |d| key::show(STATUS, &d.status),
+    },
+    Key {
+        name: "log",
+        read: |d, n, r| {
+            key::read(n, "`log`", LOG, &mut d.log, r);
+        },
+        show: |d| key::show(LOG, &d.log),
+    },
+    Key {
+        name: "defaults",
+        read: |d, n, r| {
+            let keys = DEFAULTS;
+            if key::read(n, "`defaults`", keys, &mut d.defaults, r) {
+                let header_bytes_max = d.listen.header_bytes_max;
+                protocol::check_bounds(n, &d.defaults.bounds, header_bytes_max, r);
+            }
+        },
+        show: |d| key::show(DEFAULTS, &d.defaults),
+    },
+    Key {
+        name: "upstreams",
+        read: upstream::read_all,
+        show: |_| upstream::show_all(),
+    },
+    Key {
+        name: "routes",
+        read: route::read_all,
+        show: |_| route::show_all(),
+    },
+];
+
+const LISTEN: &[Key<Listen>] = &[
+    Key {
+        name: "address",
+        read: |l, n, r| {
+            r.parsed(
+                n,
+                "an address such as `127.0.0.1:8080`",
+                parse_address,
+                &mut l.address,
+            )
+        },
+        show: |l| Shown::value(l.address),
+    },
+    Key {
+        name: "header_count_max",
+        read: |l, n, r| r.count(n, 1..=1000, &mut l.header_count_max),
+        show: |l| Shown::value(l.header_count_max),
+    },
+    Key {
+        name: "header_bytes_max",
+        // The HTTP library cannot read a head with less than 8 KiB.
+        read: |l, n, r| r.size(n, 8 << 10..=1 << 20, &mut l.header_bytes_max),
+        show: |l| Shown::value(size(l.header_bytes_max as u64)),
+    },
+    Key {
+        name: "header_read_timeout",
+        read: |l, n, r| r.duration(n, &mut l.header_read_timeout),
+        show: |l| Shown::value(duration(l.header_read_timeout)),
+    },
+];
+
+const STATUS: &[Key<Status>] = &[Key {
+    name: "address",
+    read: |s, n, r| {
+        r.parsed(
+            n,
+            "an address such as `127.0.0.1:9902`",
+            parse_address,
+            &mut s.address,
+        )
+    },
+    show: |s| Shown::value(s.address),
+}];
+
+/// The words for [`LogFormat`].
+const LOG_FORMATS: [(&str, LogFormat); 3] = [
+    ("text", LogFormat::Text),
+    ("json", LogFormat::Json),
+    ("off", LogFormat::Off),
+];
+
+const LOG: &[Key<Log>] = &[
+    Key {
+        name: "access",
+        read: |l, n, r| r.choice(n, &LOG_FORMATS, &mut l.access),
+        show: |l| Shown::value(protocol::word(&LOG_FORMATS, l.access)),
+    },
+    Key {
+        name: "file",
+        read: read_log_file,
+        show: |l| match &l.file {
+            Some(path) => Shown::value(path.display()),
+            None => Shown::value("standard error"),
+        },
+    },
+    Key {
+        name: "backlog_bytes_max",
+        read: |l, n, r| r.size(n, 4 << 10..=1 << 30, &mut l.backlog_bytes_max),
+        show: |l| Shown::value(size(l.backlog_bytes_max as u64)),
+    },
+];
+
+/// The path of the log is relative to the directory in which the gateway runs, like everything that
+/// it writes; policies are often mounted read-only.
+fn read_log_file(log: &mut Log, node: &Node, reader: &mut Reader<'_>) {
+    if let Some(path) = reader.text(node, "the path of a file") {
+        log.file = Some(PathBuf::from(path));
+    }
+}
+
+const DEFAULTS: &[Key<Defaults>] = &[
+    Key {
+        name: "protocol",
+        read: |d, n, r| protocol::read(n, &mut d.protocol, r),
+        show: |_| Shown::value("as `routes[].protocol`"),
+    },
+    Key {
+        name: "bounds",
+        read: |d, n, r| {
+            key::read(n, "`bounds`", protocol::BOUNDS, &mut d.bounds, r);
+        },
+        show: |_| Shown::value("as `routes[].bounds`"),
+    },
+    Key {
+        name: "hosts",
+        read: |d, n, r| read_hosts(n, &mut d.hosts, r),
+        show: |_| Shown::value("as `routes[].hosts`"),
+    },
+    Key {
+        name: "origins",
+        read: |d, n, r| read_origins(n, &mut d.origins, r),
+        show: |_| Shown::value("as `routes[].origins`"),
+    },
+    Key {
+        name: "upstream",
+        read: |d, n, r| {
+            key::read(
+                n,
+                "`defaults.upstream`",
+                upstream::DEFAULTS,
+                &mut d.upstream,
+                r,
+            );
+        },
+        show: |_| Shown::value("as `upstreams.NAME`, without `url`"),
+    },
+];

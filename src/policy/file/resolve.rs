@@ -1,0 +1,322 @@
+//! Drafts → the plan: names become the things they name, and what contradicts another part of the
+//! policy is refused.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use crate::policy::finding::{self, Errors, Finding, Flaw, Origin, shown};
+use crate::policy::host::is_loopback;
+use crate::policy::plan::{Hosts, Origins, Plan, Route, Upstream};
+use crate::policy::url::Url;
+
+use super::gateway::Draft;
+use super::key::suggest;
+use super::reader::Reader;
+use super::route::{DraftRoute, Terms};
+use super::upstream::{self, DraftUpstream, Target};
+use super::{Addresses, Policy};
+
+/// The plan of what was read. `complete` says whether every file was.
+pub(super) fn resolve(
+    mut draft: Draft,
+    addresses: Addresses,
+    complete: bool,
+    mut reader: Reader<'_>,
+) -> Result<Policy, Errors> {
+    override_addresses(&mut draft, addresses);
+    // The gateway file was read first, but the routes keep the order of the files.
+    draft.routes.sort_by_key(|route| route.origin.rank());
+    check_addresses(&draft, &mut reader);
+    warn_of_exposure(&draft, &mut reader);
+    let listen = draft.listen.address;
+    for route in &mut draft.routes {
+        settle(&mut route.terms, listen);
+    }
+    check_overlaps(&draft.routes, &mut reader);
+    if complete && draft.routes.is_empty() && reader.findings.is_empty() {
+        let flaw = Flaw::new(
+            "the policy has no route",
+            "write `routes:` with one route at least",
+        );
+        reader.findings.push(Finding::argument("policy", flaw));
+    }
+    let routes = link(draft.routes, draft.upstreams, complete, &mut reader);
+    Errors::none_in(reader.findings)?;
+    let mut warnings = reader.warnings;
+    finding::sort(&mut warnings);
+    let plan = Plan {
+        listen: draft.listen,
+        status: draft.status.address,
+        log: draft.log,
+        routes,
+    };
+    Ok(Policy { plan, warnings })
+}
+
+/// The plan of a single upstream that the command line names.
+pub(super) fn single(url: Url, addresses: Addresses) -> Result<Policy, Errors> {
+    const NAME: &str = "default";
+    let origin = Origin::Argument("--upstream".to_owned());
+    let mut reader = Reader {
+        findings: Vec::new(),
+        warnings: Vec::new(),
+        environment: &|_| None,
+    };
+    if !url.names_path {
+        reader.warn(origin.clone(), upstream::no_path());
+    }
+    let mut draft = Draft::default();
+    draft.upstreams.push(DraftUpstream {
+        name: NAME.to_owned(),
+        origin: origin.clone(),
+        upstream: Target::of(url).upstream(NAME),
+    });
+    draft.routes.push(DraftRoute {
+        terms: Terms {
+            name: NAME.to_owned(),
+            upstream: NAME.to_owned(),
+            ..Terms::default()
+        },
+        origin: origin.clone(),
+        upstream_origin: origin,
+        well: true,
+    });
+    resolve(draft, addresses, true, reader)
+}
+
+fn override_addresses(draft: &mut Draft, addresses: Addresses) {
+    if let Some(address) = addresses.listen {
+        draft.listen.address = address;
+        draft.listen_origin = Some(Origin::Argument("--listen".to_owned()));
+    }
+    if let Some(address) = addresses.status {
+        draft.status.address = address;
+        draft.status_origin = Some(Origin::Argument("--status".to_owned()));
+    }
+}
+
+/// Fills in what depends on the address: on loopback only this machine's names and origins are let
+/// in, against DNS rebinding.
+fn settle(terms: &mut Terms, listen: SocketAddr) {
+    let local = listen.ip().is_loopback();
+    terms
+        .hosts
+        .get_or_insert(if local { Hosts::Loopback } else { Hosts::Any });
+    terms.origins.get_or_insert(if local {
+        Origins::Loopback
+    } else {
+        Origins::None
+    });
+}
+
+/// Refuses addresses that cannot both be listened on, and upstreams that lead back to us.
+fn check_addresses(draft: &Draft, reader: &mut Reader<'_>) {
+    let (listen, status) = (draft.listen.address, draft.status.address);
+    let meets = |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() || b.is_unspecified();
+    if listen.port() != 0 && listen.port() == status.port() && meets(listen.ip(), status.ip()) {
+        let origin = draft
+            .status_origin
+            .clone()
+            .or_else(|| draft.listen_origin.clone());
+        let flaw = Flaw::new(
+            format!("`listen` ({listen}) and `status` ({status}) are the same address"),
+            "give them different ports",
+        );
+        reader.refuse(
+            origin.unwrap_or_else(|| Origin::Argument("policy".to_owned())),
+            flaw,
+        );
+    }
+    for upstream in &draft.upstreams {
+        let Some(target) = &upstream.upstream else {
+            continue;
+        };
+        let same_host = match target.host.parse::<IpAddr>() {
+            Ok(ip) => ip == listen.ip() || (ip.is_loopback() && listen.ip().is_unspecified()),
+            Err(_) => {
+                is_loopback(&target.host)
+                    && (listen.ip().is_loopback() || listen.ip().is_unspecified())
+            }
+        };
+        if same_host && target.port == listen.port() {
+            let flaw = Flaw::new(
+                format!(
+                    "the upstream `{}` is the gateway itself: it listens on {listen}",
+                    upstream.name
+                ),
+                "write the address of the server, or another `listen.address`",
+            );
+            reader.refuse(upstream.origin.clone(), flaw);
+        }
+    }
+}
+
+/// Warns where the gateway can be reached from other machines and nobody said by which names.
+fn warn_of_exposure(draft: &Draft, reader: &mut Reader<'_>) {
+    let listen = draft.listen.address;
+    let open: Vec<&DraftRoute> = draft
+        .routes
+        .iter()
+        .filter(|r| r.terms.hosts.is_none())
+        .collect();
+    let Some(first) = open.first() else {
+        return;
+    };
+    if listen.ip().is_loopback() {
+        return;
+    }
+    let others = match open.len() {
+        1 => String::new(),
+        n => format!(" and {} more", n - 1),
+    };
+    let flaw = Flaw::new(
+        format!(
+            "the gateway listens on {listen}, and the route `{}`{others} answers to any `Host`",
+            first.terms.name
+        ),
+        "write `hosts: [ … ]` with the names that clients use (for all routes under `defaults`), or \
+         `hosts: any` if it is meant",
+    );
+    reader.warn(first.origin.clone(), flaw);
+}
+
+/// Refuses two routes of which a request could mean either.
+fn check_overlaps(routes: &[DraftRoute], reader: &mut Reader<'_>) {
+    #[derive(Default)]
+    struct Taken<'r> {
+        first: Option<&'r DraftRoute>,
+        any: Option<&'r DraftRoute>,
+        loopback: Option<&'r DraftRoute>,
+        loopback_name: Option<&'r DraftRoute>,
+        names: HashMap<&'r str, &'r DraftRoute>,
+    }
+    let mut paths: HashMap<&str, Taken<'_>> = HashMap::new();
+    for route in routes.iter().filter(|route| route.well) {
+        let taken = paths.entry(&route.terms.path).or_default();
+        let other = match &route.terms.hosts {
+            None | Some(Hosts::Any) => taken.first,
+            Some(Hosts::Loopback) => taken.any.or(taken.loopback).or(taken.loopback_name),
+            Some(Hosts::Named(names)) => taken
+                .any
+                .or_else(|| {
+                    taken
+                        .loopback
+                        .filter(|_| names.iter().any(|n| is_loopback(n)))
+                })
+                .or_else(|| {
+                    names
+                        .iter()
+                        .find_map(|n| taken.names.get(n.as_str()).copied())
+                }),
+        };
+        if let Some(other) = other {
+            reader.refuse(route.origin.clone(), overlap(route, other));
+            continue;
+        }
+        taken.first.get_or_insert(route);
+        match &route.terms.hosts {
+            None | Some(Hosts::Any) => taken.any = Some(route),
+            Some(Hosts::Loopback) => taken.loopback = Some(route),
+            Some(Hosts::Named(names)) => {
+                taken
+                    .names
+                    .extend(names.iter().map(|name| (name.as_str(), route)));
+                if names.iter().any(|name| is_loopback(name)) {
+                    taken.loopback_name = Some(route);
+                }
+            }
+        }
+    }
+}
+
+fn overlap(route: &DraftRoute, other: &DraftRoute) -> Flaw {
+    Flaw::new(
+        format!(
+            "the routes `{}` and `{}` ({}) both answer to the path {} on the same host",
+            route.terms.name,
+            other.terms.name,
+            other.origin,
+            shown(&route.terms.path)
+        ),
+        "give them different paths, or `hosts` that have nothing in common",
+    )
+}
+
+/// Gives each route its upstream.
+fn link(
+    drafts: Vec<DraftRoute>,
+    upstreams: Vec<DraftUpstream>,
+    complete: bool,
+    reader: &mut Reader<'_>,
+) -> Vec<Arc<Route>> {
+    let used: HashSet<&str> = drafts
+        .iter()
+        .map(|route| route.terms.upstream.as_str())
+        .collect();
+    let mut targets: HashMap<String, Option<Arc<Upstream>>> = HashMap::new();
+    for upstream in upstreams {
+        if !used.contains(upstream.name.as_str()) {
+            let flaw = Flaw::new(
+                format!("no route leads to the upstream `{}`", upstream.name),
+                "remove it, or write a route for it",
+            );
+            reader.warn(upstream.origin, flaw);
+        }
+        targets.insert(upstream.name, upstream.upstream.map(Arc::new));
+    }
+    let mut routes = Vec::new();
+    for DraftRoute {
+        terms,
+        upstream_origin,
+        ..
+    } in drafts
+    {
+        match targets.get(&terms.upstream) {
+            Some(Some(upstream)) => routes.push(Arc::new(route(terms, Arc::clone(upstream)))),
+            // Its own flaw was reported.
+            Some(None) => {}
+            None if !complete || terms.upstream.is_empty() => {}
+            None => {
+                let flaw = unknown_upstream(&terms.upstream, targets.keys().map(String::as_str));
+                reader.refuse(upstream_origin, flaw);
+            }
+        }
+    }
+    routes
+}
+
+fn unknown_upstream<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Flaw {
+    const LISTED_MAX: usize = 10;
+    let mut known: Vec<&str> = known.collect();
+    known.sort_unstable();
+    let mut listed: Vec<String> = known
+        .iter()
+        .take(LISTED_MAX)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    if known.len() > LISTED_MAX {
+        listed.push(format!("and {} more", known.len() - LISTED_MAX));
+    }
+    let hint = match suggest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`? Known are {}", listed.join(", ")),
+        None if known.is_empty() => {
+            format!("write `upstreams: {{ {name}: {{ url: http://host:port/path }} }}`")
+        }
+        None => format!("known are {}", listed.join(", ")),
+    };
+    Flaw::new(format!("there is no upstream {}", shown(name)), hint)
+}
+
+fn route(terms: Terms, upstream: Arc<Upstream>) -> Route {
+    Route {
+        name: terms.name,
+        path: terms.path,
+        // Settled before; the stricter of the two where it was not.
+        hosts: terms.hosts.unwrap_or(Hosts::Loopback),
+        origins: terms.origins.unwrap_or(Origins::None),
+        upstream,
+        protocol: terms.protocol,
+        bounds: terms.bounds,
+    }
+}

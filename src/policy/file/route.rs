@@ -1,0 +1,194 @@
+//! `routes`: which path and host leads to which upstream, and what is accepted there.
+
+use crate::policy::finding::{Flaw, Origin, shown};
+use crate::policy::host::{parse_host, parse_origin, parse_route_path};
+use crate::policy::plan::{Bounds, Hosts, Origins, Protocol, Route};
+
+use super::gateway::Draft;
+use super::key::{self, Key, Shown};
+use super::node::{Data, Node};
+use super::protocol;
+use super::reader::Reader;
+
+/// A route as it was read.
+pub(super) struct DraftRoute {
+    pub(super) terms: Terms,
+    /// Where its name stands.
+    pub(super) origin: Origin,
+    /// Where its upstream is named.
+    pub(super) upstream_origin: Origin,
+    /// Whether it was read without a flaw.
+    pub(super) well: bool,
+}
+
+/// What the keys of one route say.
+#[derive(Clone)]
+pub(super) struct Terms {
+    pub(super) name: String,
+    pub(super) path: String,
+    pub(super) upstream: String,
+    /// Absent where neither the route nor the defaults say; then the address decides.
+    pub(super) hosts: Option<Hosts>,
+    pub(super) origins: Option<Origins>,
+    pub(super) protocol: Protocol,
+    pub(super) bounds: Bounds,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Terms {
+            name: String::new(),
+            path: Route::PATH.to_owned(),
+            upstream: String::new(),
+            hosts: None,
+            origins: None,
+            protocol: Protocol::default(),
+            bounds: Bounds::default(),
+        }
+    }
+}
+
+const TERMS: &[Key<Terms>] = &[
+    Key {
+        name: "name",
+        read: |t, n, r| {
+            if let Some(text) = r.text(n, "a name")
+                && r.name(text, false, &n.place)
+            {
+                text.clone_into(&mut t.name);
+            }
+        },
+        show: |_| Shown::value("required"),
+    },
+    Key {
+        name: "path",
+        read: |t, n, r| r.parsed(n, "a path such as `/mcp`", parse_route_path, &mut t.path),
+        show: |t| Shown::value(&t.path),
+    },
+    Key {
+        name: "upstream",
+        read: |t, n, r| {
+            if let Some(text) = r.text(n, "the name of an upstream") {
+                text.clone_into(&mut t.upstream);
+            }
+        },
+        show: |_| Shown::value("required"),
+    },
+    Key {
+        name: "hosts",
+        read: |t, n, r| read_hosts(n, &mut t.hosts, r),
+        show: |_| Shown::value("`loopback` on a loopback `listen.address`, else `any`"),
+    },
+    Key {
+        name: "origins",
+        read: |t, n, r| read_origins(n, &mut t.origins, r),
+        show: |_| Shown::value("`loopback` on a loopback `listen.address`, else `none`"),
+    },
+    Key {
+        name: "protocol",
+        read: |t, n, r| protocol::read(n, &mut t.protocol, r),
+        show: |t| key::show(protocol::PROTOCOL, &t.protocol),
+    },
+    Key {
+        name: "bounds",
+        read: |t, n, r| {
+            key::read(n, "`bounds`", protocol::BOUNDS, &mut t.bounds, r);
+        },
+        show: |t| key::show(protocol::BOUNDS, &t.bounds),
+    },
+];
+
+/// Reads the routes of one file.
+pub(super) fn read_all(draft: &mut Draft, node: &Node, reader: &mut Reader<'_>) {
+    let Some(list) = reader.list(node, "a list of routes, each beginning with `- name:`") else {
+        return;
+    };
+    for element in list {
+        let route = read_one(element, draft, reader);
+        let name = &route.terms.name;
+        if let Some(first) = draft
+            .routes
+            .iter()
+            .find(|r| r.terms.name == *name && !name.is_empty())
+        {
+            let flaw = Flaw::new(
+                format!("the route `{name}` is already defined at {}", first.origin),
+                "rename one of the two, or remove it",
+            );
+            reader.refuse(route.origin, flaw);
+            continue;
+        }
+        draft.routes.push(route);
+    }
+}
+
+/// The default of each key.
+pub(super) fn show_all() -> Shown {
+    Shown::List(Box::new(key::show(TERMS, &Terms::default())))
+}
+
+fn read_one(node: &Node, draft: &Draft, reader: &mut Reader<'_>) -> DraftRoute {
+    let defaults = &draft.defaults;
+    let mut terms = Terms {
+        hosts: defaults.hosts.clone(),
+        origins: defaults.origins.clone(),
+        protocol: defaults.protocol.clone(),
+        bounds: defaults.bounds,
+        ..Terms::default()
+    };
+    let what = match node.find("name").map(|name| &name.data) {
+        Some(Data::Scalar(name)) => format!("the route {}", shown(&name.text)),
+        _ => "a route".to_owned(),
+    };
+    let before = reader.findings.len();
+    if key::read(node, &what, TERMS, &mut terms, reader) {
+        let header_bytes_max = draft.listen.header_bytes_max;
+        protocol::check_bounds(node, &terms.bounds, header_bytes_max, reader);
+        for (key, hint) in [
+            ("name", "write `name: weather`"),
+            ("upstream", "name one of `upstreams`"),
+        ] {
+            if node.find(key).is_none() {
+                let flaw = Flaw::new(format!("{what} has no `{key}`"), hint);
+                reader.refuse(&node.place, flaw);
+            }
+        }
+    }
+    let origin = |key: &str| Origin::from(&node.find(key).unwrap_or(node).place);
+    DraftRoute {
+        terms,
+        origin: origin("name"),
+        upstream_origin: origin("upstream"),
+        well: reader.findings.len() == before,
+    }
+}
+
+/// Reads `hosts` of a route or of the defaults.
+pub(super) fn read_hosts(node: &Node, hosts: &mut Option<Hosts>, reader: &mut Reader<'_>) {
+    if let Data::Scalar(scalar) = &node.data {
+        match scalar.text.as_str() {
+            "any" => return *hosts = Some(Hosts::Any),
+            "loopback" => return *hosts = Some(Hosts::Loopback),
+            _ => {}
+        }
+    }
+    let wanted = "a list of hosts, or `any`, or `loopback`";
+    if let Some(names) = reader.texts(node, wanted, parse_host) {
+        *hosts = Some(Hosts::Named(names));
+    }
+}
+
+/// Reads `origins` of a route or of the defaults.
+pub(super) fn read_origins(node: &Node, origins: &mut Option<Origins>, reader: &mut Reader<'_>) {
+    if let Data::Scalar(scalar) = &node.data {
+        match scalar.text.as_str() {
+            "none" => return *origins = Some(Origins::None),
+            "loopback" => return *origins = Some(Origins::Loopback),
+            _ => {}
+        }
+    }
+    let wanted = "a list of origins, or `loopback`, or `none`";
+    if let Some(names) = reader.texts(node, wanted, parse_origin) {
+        *origins = Some(Origins::Named(names));
+    }
+}

@@ -1,0 +1,228 @@
+//! `upstreams`: the servers behind us, by name.
+
+use std::time::Duration;
+
+use crate::policy::finding::{Flaw, Origin, Place};
+use crate::policy::plan::Upstream;
+use crate::policy::unit::duration;
+use crate::policy::url::{self, Url};
+
+use super::gateway::Draft;
+use super::key::{self, Key, Shown};
+use super::node::{Data, Node};
+use super::reader::Reader;
+use super::value;
+
+/// Node closes an idle connection after 5 s, uvicorn too.
+const SERVER_KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// An upstream as it was read.
+pub(super) struct DraftUpstream {
+    pub(super) name: String,
+    /// Where the name stands.
+    pub(super) origin: Origin,
+    /// Absent where it was refused; the name is known all the same.
+    pub(super) upstream: Option<Upstream>,
+}
+
+/// What the keys of one upstream say.
+#[derive(Clone)]
+pub(super) struct Target {
+    url: Option<Url>,
+    connect_timeout: Duration,
+    response_header_timeout: Duration,
+    idle_timeout: Duration,
+    idle_connections_max: usize,
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Target {
+            url: None,
+            connect_timeout: Upstream::CONNECT_TIMEOUT,
+            response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
+            idle_timeout: Upstream::IDLE_TIMEOUT,
+            idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
+        }
+    }
+}
+
+impl Target {
+    /// The upstream of this name that a URL from the command line names.
+    pub(super) fn of(url: Url) -> Target {
+        Target {
+            url: Some(url),
+            ..Target::default()
+        }
+    }
+
+    /// The upstream with this name, if the URL is known.
+    pub(super) fn upstream(self, name: &str) -> Option<Upstream> {
+        let url = self.url?;
+        Some(Upstream {
+            name: name.to_owned(),
+            authority: url.authority,
+            host: url.host,
+            port: url.port,
+            path: url.path,
+            query: url.query,
+            connect_timeout: self.connect_timeout,
+            response_header_timeout: self.response_header_timeout,
+            idle_timeout: self.idle_timeout,
+            idle_connections_max: self.idle_connections_max,
+        })
+    }
+}
+
+const TARGET: &[Key<Target>] = &[
+    Key {
+        name: "url",
+        read: read_url,
+        show: |_| Shown::value("required"),
+    },
+    Key {
+        name: "connect_timeout",
+        read: |t, n, r| r.duration(n, &mut t.connect_timeout),
+        show: |t| Shown::value(duration(t.connect_timeout)),
+    },
+    Key {
+        name: "response_header_timeout",
+        read: |t, n, r| r.duration(n, &mut t.response_header_timeout),
+        show: |t| Shown::value(duration(t.response_header_timeout)),
+    },
+    Key {
+        name: "idle_timeout",
+        read: read_idle_timeout,
+        show: |t| Shown::value(duration(t.idle_timeout)),
+    },
+    Key {
+        name: "idle_connections_max",
+        // With 0 every request makes a connection of its own.
+        read: |t, n, r| r.count(n, 0..=65_536, &mut t.idle_connections_max),
+        show: |t| Shown::value(t.idle_connections_max),
+    },
+];
+
+/// What `defaults.upstream` may have: everything but the URL.
+pub(super) const DEFAULTS: &[Key<Target>] = TARGET.split_at(1).1;
+
+/// Reads the upstreams of one file.
+pub(super) fn read_all(draft: &mut Draft, node: &Node, reader: &mut Reader<'_>) {
+    let entries = match &node.data {
+        Data::Mapping(entries) => entries,
+        Data::Refused => return,
+        Data::Scalar(_) | Data::List(_) => {
+            let flaw = Flaw::new(
+                format!("`upstreams` must be a mapping, found {}", node.describe()),
+                "write each upstream as `name: { url: http://host:port/path }`",
+            );
+            reader.refuse(&node.place, flaw);
+            return;
+        }
+    };
+    for (word, value) in entries {
+        if !reader.name(&word.text, word.plain, &word.place.alone()) {
+            continue;
+        }
+        if let Some(first) = draft.upstreams.iter().find(|u| u.name == word.text) {
+            let flaw = Flaw::new(
+                format!(
+                    "the upstream `{}` is already defined at {}",
+                    word.text, first.origin
+                ),
+                "rename one of the two, or remove it",
+            );
+            reader.refuse(&word.place.alone(), flaw);
+            continue;
+        }
+        let upstream = read_one(
+            &word.text,
+            &word.place,
+            value,
+            &draft.defaults.upstream,
+            reader,
+        );
+        draft.upstreams.push(DraftUpstream {
+            name: word.text.clone(),
+            origin: Origin::from(&word.place),
+            upstream,
+        });
+    }
+}
+
+/// The default of each key, under a name that stands for any.
+pub(super) fn show_all() -> Shown {
+    Shown::Keys(vec![("NAME", key::show(TARGET, &Target::default()))])
+}
+
+fn read_one(
+    name: &str,
+    place: &Place,
+    node: &Node,
+    defaults: &Target,
+    reader: &mut Reader<'_>,
+) -> Option<Upstream> {
+    let mut target = defaults.clone();
+    if let Data::Scalar(scalar) = &node.data
+        && scalar.text.contains("://")
+    {
+        let flaw = Flaw::new(
+            format!("`{name}` must be a mapping, found a URL"),
+            format!("write `{name}: {{ url: … }}`"),
+        );
+        reader.refuse(&node.place, flaw);
+        return None;
+    }
+    let well = key::read(
+        node,
+        &format!("the upstream `{name}`"),
+        TARGET,
+        &mut target,
+        reader,
+    );
+    if well && target.url.is_none() {
+        let flaw = Flaw::new(
+            format!("the upstream `{name}` has no `url`"),
+            "write `url: http://host:port/path`",
+        );
+        reader.refuse(place, flaw);
+    }
+    target.upstream(name)
+}
+
+fn read_url(target: &mut Target, node: &Node, reader: &mut Reader<'_>) {
+    let Some(text) = value::read(node, "a URL such as `http://127.0.0.1:3000/mcp`", reader) else {
+        return;
+    };
+    match url::parse(&text) {
+        Ok(url) => {
+            if !url.names_path {
+                reader.warn(&node.place, no_path());
+            }
+            target.url = Some(url);
+        }
+        Err(flaw) => reader.refuse(&node.place, flaw),
+    }
+}
+
+/// What somebody who leaves the path out may not expect.
+pub(super) fn no_path() -> Flaw {
+    Flaw::new(
+        "the URL has no path, so requests go to `/` of the server",
+        "most MCP servers listen on `/mcp`; write the path, if only as `/`",
+    )
+}
+
+fn read_idle_timeout(target: &mut Target, node: &Node, reader: &mut Reader<'_>) {
+    reader.duration(node, &mut target.idle_timeout);
+    if target.idle_timeout >= SERVER_KEEP_ALIVE {
+        reader.warn(
+            &node.place,
+            Flaw::new(
+                "many servers close an idle connection after 5s, and a call that is sent at that \
+                 moment fails",
+                "stay below the time that the server keeps idle connections",
+            ),
+        );
+    }
+}
