@@ -16,8 +16,8 @@ use super::session::Sessions;
 use super::{discover, handshake, receive, route};
 use crate::net::listener::{self, ConnectionEnd};
 use crate::net::upstream::Pool;
-use crate::observe::record::{self, Exchange};
-use crate::observe::{Level, Log};
+use crate::observe::{self, Exchange, Level, Log};
+
 use crate::policy::plan::{LegacyRefusals, Listen, Plan, Route};
 use crate::protocol::frame::{self, Frame};
 use crate::protocol::header::{self, Reading};
@@ -112,7 +112,7 @@ impl listener::Serve for Gateway {
     }
 
     fn connection_ended(&self, end: ConnectionEnd) {
-        self.0.log.connection(&record::ConnectionEnd {
+        self.0.log.connection(&observe::ConnectionEnd {
             peer: end.peer,
             bytes_in: end.received,
             duration: end.duration,

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 
 use super::hop;
 use crate::net::upstream::Lease;
-use crate::observe::record::{End, Exchange};
+use crate::observe::{End, Exchange};
 use crate::protocol::header;
 use crate::protocol::version::Era;
 

@@ -101,14 +101,23 @@ fn admits_host(hosts: &Hosts, host: &str) -> bool {
     match hosts {
         Hosts::Any => true,
         Hosts::Loopback => is_loopback(host),
-        Hosts::Named(names) => names.iter().any(|name| name.eq_ignore_ascii_case(host)),
+        // The policy keeps addresses in their one canonical form, without brackets.
+        Hosts::Named(names) => match address(host) {
+            Some(address) => names.contains(&address.to_string()),
+            None => names.iter().any(|name| name.eq_ignore_ascii_case(host)),
+        },
     }
 }
 
 fn is_loopback(host: &str) -> bool {
-    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.eq_ignore_ascii_case("localhost")
-        || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        || address(host).is_some_and(|address| address.is_loopback())
+}
+
+/// The address that a host is, if it is one.
+fn address(host: &str) -> Option<IpAddr> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    bare.unwrap_or(host).parse().ok()
 }
 
 fn check_origin(origins: &Origins, headers: &HeaderMap) -> Result<(), HttpFault> {
@@ -121,7 +130,7 @@ fn check_origin(origins: &Origins, headers: &HeaderMap) -> Result<(), HttpFault>
     let admitted = match origins {
         Origins::None => false,
         Origins::Loopback => is_loopback_origin(origin),
-        Origins::Named(names) => names.iter().any(|name| name == origin),
+        Origins::Named(names) => names.iter().any(|name| name.eq_ignore_ascii_case(origin)),
     };
     if admitted {
         return Ok(());
