@@ -7,6 +7,7 @@ pub(crate) mod policy;
 pub(crate) mod request;
 pub(crate) mod script;
 mod selftest;
+pub(crate) mod site;
 pub(crate) mod upstream;
 pub(crate) mod wire;
 
@@ -15,5 +16,6 @@ pub(crate) use gateway::{Gateway, policy_file, run_to_end};
 pub(crate) use policy::Policy;
 pub(crate) use request::{CAPABILITIES_KEY, LEGACY, MODERN, Request, VERSION_KEY, with_meta};
 pub(crate) use script::{Play, Reply, raw_member};
+pub(crate) use site::{HEADERLESS, LEGACY_ONLY, MIXED, MODERN_ONLY, Refusal, Site, in_session};
 pub(crate) use upstream::{Received, Upstream};
 pub(crate) use wire::{Fault, Framing, Head, PATIENCE, eventually};

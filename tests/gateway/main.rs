@@ -7,3 +7,4 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod harness;
+mod placing;

@@ -121,16 +121,26 @@ impl Gateway {
         self.lines.seen.lock().expect("no panic in a log").clone()
     }
 
-    /// The access records among it.
+    /// The records of exchanges among it.
     pub(crate) fn records(&self) -> Vec<Value> {
-        records(&self.lines())
+        records(&self.lines(), "exchange")
     }
 
-    /// Waits for a number of access records and gives them back.
+    /// Waits for a number of records of exchanges and gives them back.
     pub(crate) fn wait_for_records(&self, count: usize) -> Vec<Value> {
-        self.lines.wait(&format!("{count} access records"), |seen| {
-            Some(records(seen)).filter(|records| records.len() >= count)
-        })
+        self.wait_for("exchange", count)
+    }
+
+    /// Waits for a number of records of connections that died before an exchange.
+    pub(crate) fn wait_for_connections(&self, count: usize) -> Vec<Value> {
+        self.wait_for("connection", count)
+    }
+
+    fn wait_for(&self, kind: &str, count: usize) -> Vec<Value> {
+        self.lines
+            .wait(&format!("{count} records of {kind}"), |seen| {
+                Some(records(seen, kind)).filter(|records| records.len() >= count)
+            })
     }
 
     /// The process id.
@@ -203,12 +213,11 @@ fn url_address(text: &str) -> Option<SocketAddr> {
     behind[..end].parse().ok()
 }
 
-/// An access record is the only kind of line that states a verdict.
-fn records(lines: &[String]) -> Vec<Value> {
+fn records(lines: &[String], kind: &str) -> Vec<Value> {
     lines
         .iter()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|value| value.get("verdict").is_some())
+        .filter(|value| value["kind"] == kind)
         .collect()
 }
 
