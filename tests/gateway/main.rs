@@ -8,4 +8,5 @@
 
 mod harness;
 mod headers;
+mod hygiene;
 mod placing;
