@@ -1,0 +1,6 @@
+//! Routing headers against the body, and what of them goes upstream.
+
+mod encoding;
+mod legacy;
+mod lines;
+mod rebuilt;

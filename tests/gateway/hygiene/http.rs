@@ -1,0 +1,243 @@
+//! Paths, HTTP methods and the shape of a head.
+
+use crate::harness::{Client, Refusal, Request, Site};
+
+#[test]
+fn an_unknown_path_is_ours_to_answer() {
+    let site = Site::new();
+    for target in [
+        "/",
+        "/other",
+        "/mcp2",
+        "/MCP",
+        "/mcp/more",
+        "/mcp//",
+        "//mcp",
+        "/%6dcp",
+        "/x/../mcp",
+        "/./mcp",
+        "/mcp;a=b",
+        "/mcp%2f",
+    ] {
+        for request in [Request::call("echo"), Request::get(), Request::delete("s")] {
+            let mut client = site.gateway.connect();
+            let before = site.upstream.request_count();
+            let answer = client.exchange(&request.target(target));
+            assert_eq!(answer.status, 404, "{target}: {answer:?}");
+            assert_eq!(site.upstream.request_count(), before, "{target}");
+            site.works(target, &mut client);
+        }
+    }
+}
+
+#[test]
+fn a_slash_behind_the_path_makes_no_difference() {
+    let site = Site::new();
+    for target in ["/mcp", "/mcp/", "/mcp?", "/mcp/?a=b"] {
+        let received = site.forwards(target, &Request::call("echo").target(target));
+        assert_eq!(received.target.split('?').next(), Some("/mcp"), "{target}");
+    }
+}
+
+#[test]
+fn well_known_paths_are_never_forwarded() {
+    let site = Site::with(|policy| policy.set("/routes/0/path", "/".into()));
+    for target in [
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-authorization-server",
+        "/.well-known/openid-configuration",
+        "/mcp/.well-known/openid-configuration",
+    ] {
+        let answer = site.gateway.ask(&Request::new("GET", target));
+        assert_eq!(answer.status, 404, "{target}: {answer:?}");
+        assert_eq!(site.upstream.request_count(), 0, "{target}");
+    }
+    site.records(5);
+    site.forwards("the root", &Request::call("echo").target("/"));
+}
+
+#[test]
+fn other_methods_are_refused_with_those_that_are_allowed() {
+    let site = Site::new();
+    for method in ["PUT", "PATCH", "TRACE", "PROPFIND", "post", "BREW"] {
+        let mut client = site.gateway.connect();
+        let before = site.upstream.request_count();
+        let answer = client.exchange(&Request::call("echo").method(method));
+        assert_eq!(answer.status, 405, "{method}: {answer:?}");
+        let allow = answer.head.value("allow").unwrap();
+        for allowed in ["POST", "GET", "DELETE", "OPTIONS"] {
+            assert!(allow.contains(allowed), "{method}: {allow}");
+        }
+        assert_eq!(site.upstream.request_count(), before, "{method}");
+        site.works(method, &mut client);
+    }
+}
+
+#[test]
+fn head_and_connect_get_no_further() {
+    let site = Site::new();
+    for request in [
+        Request::new("HEAD", "/mcp"),
+        Request::new("CONNECT", "example.com:443"),
+        Request::new("OPTIONS", "*"),
+        Request::new("OPTIONS", "/mcp"),
+    ] {
+        let mut client = site.gateway.connect();
+        client.send(&request);
+        let (head, _) = client.read_head();
+        assert!(head.status() < 500, "{}: {}", request.method, head.start);
+        assert!(
+            request.method != "CONNECT" || head.status() >= 400,
+            "{}",
+            head.start
+        );
+        assert_eq!(site.upstream.request_count(), 0, "{}", request.method);
+    }
+}
+
+/// Sends these bytes and expects that they are refused, one way or the other, and that nothing of
+/// them, nor of the good call behind them, runs as something else.
+fn goes_nowhere(site: &Site, what: &str, bytes: &[u8]) {
+    let before = site.upstream.request_count();
+    let mut client: Client = site.gateway.connect();
+    client.send_bytes(bytes);
+    client.wire.finish();
+    if let Ok(answer) = client.try_read() {
+        assert!((400..=505).contains(&answer.status), "{what}: {answer:?}");
+    }
+    assert_eq!(site.upstream.request_count(), before, "{what}: forwarded");
+    site.works(what, &mut site.gateway.connect());
+}
+
+#[test]
+fn heads_that_two_parsers_could_read_differently_go_nowhere() {
+    let site = Site::new();
+    let call = Request::call("echo");
+    let body = String::from_utf8(call.body.clone()).unwrap();
+    let head = |lines: &str| {
+        let head = call.clone().header("Content-Length", "0").head_bytes();
+        String::from_utf8(head)
+            .unwrap()
+            .replace("Content-Length: 0\r\n", lines)
+    };
+    let length = body.len();
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    let chunks = format!("{length:x}\r\n{body}\r\n0\r\n\r\n");
+    for (what, lines, body) in [
+        (
+            "two lengths",
+            format!("Content-Length: {length}\r\nContent-Length: 5\r\n"),
+            body.clone(),
+        ),
+        (
+            "a signed length",
+            format!("Content-Length: +{length}\r\n"),
+            body.clone(),
+        ),
+        (
+            "a listed length",
+            format!("Content-Length: {length}, 5\r\n"),
+            body.clone(),
+        ),
+        (
+            "another coding",
+            "Transfer-Encoding: gzip, chunked\r\n".into(),
+            chunks.clone(),
+        ),
+        (
+            "chunked first",
+            "Transfer-Encoding: chunked, gzip\r\n".into(),
+            chunks.clone(),
+        ),
+        (
+            "chunked twice",
+            format!("{chunked}{chunked}"),
+            chunks.clone(),
+        ),
+        (
+            "an unknown coding",
+            "Transfer-Encoding: xchunked\r\n".into(),
+            chunks.clone(),
+        ),
+        (
+            "both framings",
+            format!("{chunked}Content-Length: {length}\r\n"),
+            chunks.clone(),
+        ),
+        (
+            "a space before the colon",
+            format!("Content-Length : {length}\r\n"),
+            body.clone(),
+        ),
+        (
+            "a folded line",
+            format!("X-A: b\r\n c\r\nContent-Length: {length}\r\n"),
+            body.clone(),
+        ),
+        (
+            "a bad chunk size",
+            chunked.into(),
+            format!("zz\r\n{body}\r\n0\r\n\r\n"),
+        ),
+        (
+            "a negative chunk size",
+            chunked.into(),
+            format!("-1\r\n{body}\r\n0\r\n\r\n"),
+        ),
+        (
+            "a huge chunk size",
+            chunked.into(),
+            format!("fffffffffffffffff\r\n{body}"),
+        ),
+        (
+            "a chunk too long",
+            chunked.into(),
+            format!("{:x}\r\n{body}\r\n0\r\n\r\n", length - 3),
+        ),
+    ] {
+        goes_nowhere(&site, what, format!("{}{body}", head(&lines)).as_bytes());
+    }
+}
+
+#[test]
+fn what_is_no_http_1_1_goes_nowhere() {
+    let site = Site::new();
+    for (what, bytes) in [
+        ("garbage", "\0\x01\x02garbage\r\n\r\n"),
+        ("TLS", "\x16\x03\x01\x02\0\x01\0\x01\u{fc}\x03\x03"),
+        ("a bare request", "GET /mcp\r\n\r\n"),
+        ("HTTP/3.0", "GET /mcp HTTP/3.0\r\nHost: 127.0.0.1\r\n\r\n"),
+        ("no colon", "GET /mcp HTTP/1.1\r\nHost 127.0.0.1\r\n\r\n"),
+        ("a blank target", "GET  HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+    ] {
+        goes_nowhere(&site, what, bytes.as_bytes());
+    }
+}
+
+#[test]
+fn a_target_with_an_authority_of_its_own_does_not_pass_the_host_rule() {
+    let site = Site::new();
+    let refused = site
+        .gateway
+        .ask(&Request::call("echo").target("http://evil.example/mcp"));
+    assert!((400..500).contains(&refused.status), "{refused:?}");
+    assert_eq!(site.upstream.request_count(), 0);
+}
+
+#[test]
+fn refusals_say_what_is_wrong_in_words() {
+    let site = Site::new();
+    let answer = site
+        .gateway
+        .ask(&Request::call("echo").header("Content-Type", "text/plain"));
+    Refusal::of_head(415)
+        .names(&["application/json"])
+        .check("415", &answer);
+    let answer = site
+        .gateway
+        .ask(&Request::call("echo").header("Content-Encoding", "gzip"));
+    Refusal::of_head(415)
+        .names(&["Content-Encoding"])
+        .check("415", &answer);
+}

@@ -1,0 +1,12 @@
+//! The gateway from outside: real sockets, the real binary, an upstream that keeps every byte.
+//!
+//! A test asserts the cause and not only a status: what the upstream received, how often it ran,
+//! what the error names, what the log says, and that the next good call works.
+
+// This whole crate is a test; clippy's own exemption reaches only functions marked as tests.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod harness;
+mod headers;
+mod hygiene;
+mod placing;
