@@ -31,7 +31,11 @@ pub struct StartError {
 
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}\n  hint: {}", self.attempted, self.cause, self.hint)
+        write!(
+            f,
+            "{}: {}\n  hint: {}",
+            self.attempted, self.cause, self.hint
+        )
     }
 }
 
@@ -45,7 +49,10 @@ pub fn runtime() -> io::Result<Runtime> {
     if processors == 1 {
         Builder::new_current_thread().enable_all().build()
     } else {
-        Builder::new_multi_thread().worker_threads(processors).enable_all().build()
+        Builder::new_multi_thread()
+            .worker_threads(processors)
+            .enable_all()
+            .build()
     }
 }
 

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::place::Placed;
 use crate::policy::plan::{LegacyHeaders, Missing, Protocol};
 use crate::protocol::frame::{Field, Frame, Kind, Text};
-use crate::protocol::header::{self, Malformed, Reading};
+use crate::protocol::header::{self, Malformed, Reading, spelled};
 use crate::protocol::method;
 use crate::protocol::refusal::{HeaderFault, MessageFault, Refusal};
 use crate::protocol::version::Era;
@@ -116,10 +116,16 @@ pub fn agree(
 /// # Errors
 /// [`HeaderFault::Legacy`] where the route refuses them.
 pub fn agree_bodiless(headers: &HeaderMap, protocol: &Protocol) -> Result<Routing, HeaderFault> {
+    read_session(headers)?;
     if protocol.legacy == LegacyHeaders::Refuse {
         refuse_any(headers)?;
     }
-    Ok(Routing { version: Line::Keep, method: Line::Remove, name: Line::Remove, params: false })
+    Ok(Routing {
+        version: Line::Keep,
+        method: Line::Remove,
+        name: Line::Remove,
+        params: false,
+    })
 }
 
 /// A message beside the lines that speak of it.
@@ -139,18 +145,22 @@ impl Message<'_> {
             None => None,
         };
         if !header::stands_plain(self.method) {
-            let name = header::spelled(&header::METHOD);
-            return Err(HeaderFault::Malformed { name, why: Malformed::Byte }.into());
+            return Err(HeaderFault::Malformed {
+                name: spelled::METHOD,
+                why: Malformed::Byte,
+                body: Some(self.method.to_owned()),
+            }
+            .into());
         }
         let required = self.frame.kind() == Kind::Request && missing == Missing::Reject;
         if !self.confirms_method()? && required {
-            return Err(missing_line(&header::METHOD, self.method).into());
+            return Err(missing_line(spelled::METHOD, self.method).into());
         }
         if let Some(name) = &name
             && !self.confirms_name(name)?
             && required
         {
-            return Err(missing_line(&header::NAME, name).into());
+            return Err(missing_line(spelled::NAME, name).into());
         }
         let version = placed.version().unwrap_or_default();
         Ok(Routing {
@@ -169,6 +179,7 @@ impl Message<'_> {
     }
 
     fn agree_legacy(&self, headers: &HeaderMap, rule: LegacyHeaders) -> Result<Routing, Refusal> {
+        read_session(headers)?;
         // A legacy body may name its target by something else than a string; then there is
         // nothing to rebuild, and nothing that a header could agree with.
         let name = self.name_field.and_then(|field| self.text(field).ok());
@@ -212,7 +223,7 @@ impl Message<'_> {
 
     /// Whether `Mcp-Method` is there; it then agrees.
     fn confirms_method(&self) -> Result<bool, HeaderFault> {
-        let name = header::spelled(&header::METHOD);
+        let name = spelled::METHOD;
         match self.method_line {
             Reading::Absent => Ok(false),
             Reading::Repeated => Err(HeaderFault::Repeated { name }),
@@ -227,33 +238,61 @@ impl Message<'_> {
 
     /// Whether `Mcp-Name` is there; it then agrees once decoded.
     fn confirms_name(&self, body: &str) -> Result<bool, HeaderFault> {
-        let name = header::spelled(&header::NAME);
+        let name = spelled::NAME;
         let value = match self.name_line {
             Reading::Absent => return Ok(false),
             Reading::Repeated => return Err(HeaderFault::Repeated { name }),
             Reading::Once(value) => value,
         };
-        let said = header::decode(value, self.name_bytes_max)
-            .map_err(|why| HeaderFault::Malformed { name, why })?;
+        let said =
+            header::decode(value, self.name_bytes_max).map_err(|why| HeaderFault::Malformed {
+                name,
+                why,
+                body: Some(body.to_owned()),
+            })?;
         if said == body {
             return Ok(true);
         }
-        Err(HeaderFault::Mismatch { name, header: said.into_owned(), body: body.to_owned() })
+        Err(HeaderFault::Mismatch {
+            name,
+            header: said.into_owned(),
+            body: body.to_owned(),
+        })
     }
 }
 
-fn missing_line(name: &HeaderName, body: &str) -> HeaderFault {
-    HeaderFault::Missing { name: header::spelled(name), body: Some(body.to_owned()) }
+fn missing_line(name: &'static str, body: &str) -> HeaderFault {
+    HeaderFault::Missing {
+        name,
+        body: Some(body.to_owned()),
+    }
+}
+
+/// A request belongs to one session; of two, hops before and behind us may read different ones.
+fn read_session(headers: &HeaderMap) -> Result<(), HeaderFault> {
+    match header::read(headers, &header::SESSION_ID) {
+        Reading::Absent | Reading::Once(_) => Ok(()),
+        Reading::Repeated => Err(HeaderFault::Repeated {
+            name: spelled::SESSION_ID,
+        }),
+    }
 }
 
 fn refuse_any(headers: &HeaderMap) -> Result<(), HeaderFault> {
+    let legacy = |name: &str| {
+        Err(HeaderFault::Legacy {
+            name: name.to_owned(),
+        })
+    };
     let routing = headers.keys().find(|name| {
         **name == header::METHOD
             || **name == header::NAME
             || name.as_str().starts_with(header::PARAM_PREFIX)
     });
     match routing {
-        Some(name) => Err(HeaderFault::Legacy { name: name.as_str().to_owned() }),
+        Some(name) if *name == header::METHOD => legacy(spelled::METHOD),
+        Some(name) if *name == header::NAME => legacy(spelled::NAME),
+        Some(name) => legacy(name.as_str()),
         None => Ok(()),
     }
 }

@@ -43,10 +43,23 @@ impl Held {
     /// The answer as it came.
     #[must_use]
     pub fn pass(self, era: Era) -> Response<Source> {
-        let Held { mut head, bytes, rest, lease, .. } = self;
+        let Held {
+            mut head,
+            bytes,
+            rest,
+            lease,
+            ..
+        } = self;
         relay::arrive(&mut head.headers, era);
         let held = Some(bytes).filter(|bytes| !bytes.is_empty());
-        Response::from_parts(head, Source::Upstream { held, rest, lease: Some(lease) })
+        Response::from_parts(
+            head,
+            Source::Upstream {
+                held,
+                rest,
+                lease: Some(lease),
+            },
+        )
     }
 
     /// The answer with `message` in place of the one that was read.
@@ -93,7 +106,17 @@ pub async fn hold<T>(
         upstream: route.upstream.name.clone(),
         what,
     })?;
-    Ok((Held { head, events, bytes, message, rest, lease }, value))
+    Ok((
+        Held {
+            head,
+            events,
+            bytes,
+            message,
+            rest,
+            lease,
+        },
+        value,
+    ))
 }
 
 type Found<T> = Result<(Bytes, Range<usize>, T), &'static str>;

@@ -25,7 +25,7 @@ struct Answer<'a> {
 #[serde(rename_all = "camelCase")]
 struct Discovered<'a> {
     #[serde(borrow)]
-    supported_versions: &'a RawValue,
+    supported_versions: Option<&'a RawValue>,
 }
 
 /// What becomes of a message: passed as it is, or with these bytes in its place.
@@ -37,13 +37,28 @@ enum Edit {
 
 /// Leaves only versions of `served` in the list of a discover result; all other bytes stay.
 fn read(message: &[u8], served: Versions) -> Read<Edit> {
-    let raw = match serde_json::from_slice(message) {
-        Ok(Answer { result: Some(discovered), error: None }) => {
-            discovered.supported_versions.get()
-        }
-        Ok(Answer { result: None, error: Some(_) }) => return Read::Response(Edit::Keep),
-        Ok(Answer { result: None, error: None }) => return Read::NotYet,
-        Ok(Answer { result: Some(_), error: Some(_) }) | Err(_) => return Read::Unreadable,
+    let list = match serde_json::from_slice(message) {
+        Ok(Answer {
+            result: Some(discovered),
+            error: None,
+        }) => discovered.supported_versions,
+        Ok(Answer {
+            result: None,
+            error: Some(_),
+        }) => return Read::Response(Edit::Keep),
+        Ok(Answer {
+            result: None,
+            error: None,
+        }) => return Read::NotYet,
+        Ok(Answer {
+            result: Some(_),
+            error: Some(_),
+        })
+        | Err(_) => return Read::Unreadable,
+    };
+    // A result without a list offers nothing that could be refused afterwards.
+    let Some(raw) = list.map(RawValue::get) else {
+        return Read::Response(Edit::Keep);
     };
     let Ok(offered) = serde_json::from_str::<Vec<String>>(raw) else {
         return Read::Unreadable;
@@ -53,7 +68,10 @@ fn read(message: &[u8], served: Versions) -> Read<Edit> {
     if offered.iter().all(is_served) {
         return Read::Response(Edit::Keep);
     }
-    let both: Vec<&String> = offered.iter().filter(|version| is_served(version)).collect();
+    let both: Vec<&String> = offered
+        .iter()
+        .filter(|version| is_served(version))
+        .collect();
     let Ok(list) = serde_json::to_vec(&both) else {
         return Read::Unreadable;
     };
@@ -105,20 +123,27 @@ mod tests {
         for message in [
             r#"{"result":{"supportedVersions":["2026-07-28"]},"id":0}"#,
             r#"{"error":{"code":-32601},"id":0}"#,
+            r#"{"result":{},"id":0}"#,
         ] {
-            assert_eq!(read(message.as_bytes(), served()), Read::Response(Edit::Keep));
+            assert_eq!(
+                read(message.as_bytes(), served()),
+                Read::Response(Edit::Keep)
+            );
         }
     }
 
     #[test]
     fn what_cannot_be_read_does_not_pass() {
         for message in [
-            r#"{"result":{},"id":0}"#,
             r#"{"result":{"supportedVersions":"2026-07-28"},"id":0}"#,
             r#"{"result":{"supportedVersions":[],"supportedVersions":[]},"id":0}"#,
             "not json",
         ] {
-            assert_eq!(read(message.as_bytes(), served()), Read::Unreadable, "{message}");
+            assert_eq!(
+                read(message.as_bytes(), served()),
+                Read::Unreadable,
+                "{message}"
+            );
         }
     }
 }

@@ -39,7 +39,11 @@ impl Destination {
         let upstream = pool.upstream();
         let authority = HeaderValue::from_str(&upstream.authority)?;
         let target = target(upstream, None)?;
-        Ok(Destination { pool, authority, target })
+        Ok(Destination {
+            pool,
+            authority,
+            target,
+        })
     }
 
     /// The upstream, as the policy has it.
@@ -78,7 +82,10 @@ impl Destination {
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<(Response<Incoming>, Lease), UpstreamFault> {
-        self.pool.send(request).await.map_err(|failure| self.fault(&failure))
+        self.pool
+            .send(request)
+            .await
+            .map_err(|failure| self.fault(&failure))
     }
 
     /// Ends a session of the upstream that no client will use, beside the answer that says so.
@@ -178,7 +185,12 @@ mod tests {
 
     #[test]
     fn folded_names_do_not_pass() {
-        for name in ["mcp_method", "mcp-param_region", "mcp_session-id", "x_forwarded_for"] {
+        for name in [
+            "mcp_method",
+            "mcp-param_region",
+            "mcp_session-id",
+            "x_forwarded_for",
+        ] {
             assert!(is_strange(name, true), "{name}");
         }
         for name in ["x_trace", "authorization", "mcp-param-region"] {

@@ -30,12 +30,23 @@ struct Initialized {
 /// Reads the version that the server chose; none where it answered with an error.
 fn read(message: &[u8]) -> Read<Option<String>> {
     match serde_json::from_slice(message) {
-        Ok(Answer { result: Some(initialized), error: None }) => {
-            Read::Response(Some(initialized.protocol_version))
-        }
-        Ok(Answer { result: None, error: Some(_) }) => Read::Response(None),
-        Ok(Answer { result: None, error: None }) => Read::NotYet,
-        Ok(Answer { result: Some(_), error: Some(_) }) | Err(_) => Read::Unreadable,
+        Ok(Answer {
+            result: Some(initialized),
+            error: None,
+        }) => Read::Response(Some(initialized.protocol_version)),
+        Ok(Answer {
+            result: None,
+            error: Some(_),
+        }) => Read::Response(None),
+        Ok(Answer {
+            result: None,
+            error: None,
+        }) => Read::NotYet,
+        Ok(Answer {
+            result: Some(_),
+            error: Some(_),
+        })
+        | Err(_) => Read::Unreadable,
     }
 }
 
@@ -72,8 +83,14 @@ pub async fn settle(
         let supported = route.protocol.versions.legacy();
         let version = Version::parse(&chosen).filter(|version| supported.contains(*version));
         let Some(version) = version else {
-            let fault = VersionFault::Negotiated { requested: chosen, supported };
-            return Err(Ended { refusal: fault.into(), session });
+            let fault = VersionFault::Negotiated {
+                requested: chosen,
+                supported,
+            };
+            return Err(Ended {
+                refusal: fault.into(),
+                session,
+            });
         };
         if let Some(id) = &session {
             sessions.open(id.as_bytes(), version);
@@ -90,16 +107,31 @@ mod tests {
     fn only_the_answer_settles_the_handshake() {
         let chose = |version: &str| Read::Response(Some(version.to_owned()));
         for (message, outcome) in [
-            (r#"{"jsonrpc":"2.0","method":"notifications/message"}"#, Read::NotYet),
-            (r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32602}}"#, Read::Response(None)),
-            (r#"{"id":0,"result":{"protocolVersion":"2025-06-18","x":1}}"#, chose("2025-06-18")),
+            (
+                r#"{"jsonrpc":"2.0","method":"notifications/message"}"#,
+                Read::NotYet,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32602}}"#,
+                Read::Response(None),
+            ),
+            (
+                r#"{"id":0,"result":{"protocolVersion":"2025-06-18","x":1}}"#,
+                chose("2025-06-18"),
+            ),
             (r#"{"id":0,"result":{}}"#, Read::Unreadable),
             (
                 r#"{"id":0,"result":{"protocolVersion":"a","protocolVersion":"b"}}"#,
                 Read::Unreadable,
             ),
-            (r#"{"id":0,"result":{"protocolVersion":"a"},"error":{}}"#, Read::Unreadable),
-            (r#"[{"id":0,"result":{"protocolVersion":"a"}}]"#, Read::Unreadable),
+            (
+                r#"{"id":0,"result":{"protocolVersion":"a"},"error":{}}"#,
+                Read::Unreadable,
+            ),
+            (
+                r#"[{"id":0,"result":{"protocolVersion":"a"}}]"#,
+                Read::Unreadable,
+            ),
             ("", Read::Unreadable),
         ] {
             assert_eq!(read(message.as_bytes()), outcome, "{message}");

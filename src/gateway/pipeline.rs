@@ -53,7 +53,9 @@ impl Gateway {
         let mut routes = Vec::with_capacity(plan.routes.len());
         for route in &plan.routes {
             // Routes that lead to one upstream share its connections.
-            let known = pools.iter().find(|pool| std::ptr::eq(pool.upstream(), &*route.upstream));
+            let known = pools
+                .iter()
+                .find(|pool| std::ptr::eq(pool.upstream(), &*route.upstream));
             let pool = match known {
                 Some(pool) => pool.clone(),
                 None => {
@@ -68,7 +70,11 @@ impl Gateway {
                 bounds: scan_bounds(route),
             });
         }
-        Ok(Gateway(Arc::new(Running { listen: plan.listen.clone(), log, routes })))
+        Ok(Gateway(Arc::new(Running {
+            listen: plan.listen.clone(),
+            log,
+            routes,
+        })))
     }
 }
 
@@ -122,7 +128,11 @@ impl listener::Serve for Gateway {
 
     fn accept_failed(&self, error: &std::io::Error) {
         let log = &self.0.log;
-        log.event(Level::Warn, "a connection could not be accepted", &[("error", error)]);
+        log.event(
+            Level::Warn,
+            "a connection could not be accepted",
+            &[("error", error)],
+        );
     }
 }
 
@@ -178,7 +188,9 @@ async fn post(
     })?;
     let (placed, routing) = judge(serving, &head.headers, &frame, exchange, to)?;
     let era = placed.era();
-    let request = serving.destination.request(head, frame.body().clone(), routing, era);
+    let request = serving
+        .destination
+        .request(head, frame.body().clone(), routing, era);
     let (response, lease) = serving.destination.send(request).await?;
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());
@@ -215,8 +227,13 @@ fn judge(
     let placed = place::place(frame, version, protocol, || session(serving, headers))?;
     to.era = Some(placed.era());
     exchange.placed(placed.era().as_str(), placed.known_version());
-    let routing =
-        agree::agree(&placed, frame, headers, protocol, serving.route.bounds.name_bytes_max)?;
+    let routing = agree::agree(
+        &placed,
+        frame,
+        headers,
+        protocol,
+        serving.route.bounds.name_bytes_max,
+    )?;
     placed.accept(frame, protocol)?;
     Ok((placed, routing))
 }
@@ -243,8 +260,14 @@ async fn bodiless(
     exchange.placed(placed.era().as_str(), placed.known_version());
     let routing = agree::agree_bodiless(&head.headers, protocol)?;
     let ends_session = head.method == Method::DELETE;
-    let session = head.headers.get(header::SESSION_ID).filter(|_| ends_session).cloned();
-    let request = serving.destination.request(head, Bytes::new(), routing, placed.era());
+    let session = head
+        .headers
+        .get(header::SESSION_ID)
+        .filter(|_| ends_session)
+        .cloned();
+    let request = serving
+        .destination
+        .request(head, Bytes::new(), routing, placed.era());
     let (response, lease) = serving.destination.send(request).await?;
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());

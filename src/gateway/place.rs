@@ -2,15 +2,16 @@
 
 use crate::policy::plan::{Missing, Protocol};
 use crate::protocol::frame::{Field, Frame, Kind, Presence, Text};
-use crate::protocol::header::{self, Reading};
+use crate::protocol::header::{self, Reading, spelled};
 use crate::protocol::method;
 use crate::protocol::refusal::{HeaderFault, HttpFault, MessageFault, Refusal, VersionFault};
-use crate::protocol::version::{Era, Version};
+use crate::protocol::version::{Era, Version, Versions};
 
-const VERSION_HEADER: &str = "MCP-Protocol-Version";
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
-const META_VERSION: MessageFault =
-    MessageFault::MetaKey { key: VERSION_KEY, expected: "a version as a string" };
+const META_VERSION: MessageFault = MessageFault::MetaKey {
+    key: VERSION_KEY,
+    expected: "a version as a string",
+};
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// A version as somebody names it.
@@ -100,9 +101,7 @@ impl Placed {
         let method = frame.method().unwrap_or_default();
         let handshake = self.era == Era::Legacy && method == method::INITIALIZE;
         let accepted = match &self.version {
-            Some(Named::Known(version)) => {
-                versions.contains(*version) && version.era() == self.era
-            }
+            Some(Named::Known(version)) => versions.contains(*version) && version.era() == self.era,
             Some(Named::Unknown(_)) => false,
             None => versions.serves_legacy(),
         };
@@ -111,16 +110,19 @@ impl Placed {
                 Text::Is(version) => version.into_owned(),
                 Text::Absent | Text::WrongType => String::new(),
             };
-            return Err(VersionFault::Handshake { requested, supported: versions }.into());
-        }
-        if !accepted {
-            let modern = versions.modern();
-            let named_in_body = self.era == Era::Modern && modern.serves_modern();
-            return Err(VersionFault::Unsupported {
-                requested: self.version().unwrap_or_default().to_owned(),
-                supported: if named_in_body { modern } else { versions },
+            return Err(VersionFault::Handshake {
+                requested,
+                supported: versions,
             }
             .into());
+        }
+        if !accepted {
+            // A legacy version in `_meta` exists nowhere; only modern ones can be named there.
+            let supported = match self.known_version() {
+                Some(_) if self.era == Era::Modern => versions.modern(),
+                Some(_) | None => versions,
+            };
+            return Err(self.unsupported(supported));
         }
         if self.era == Era::Modern && method::is_legacy_only(&method) {
             return Err(VersionFault::MethodNotFound {
@@ -130,6 +132,23 @@ impl Placed {
             .into());
         }
         Ok(())
+    }
+
+    /// A message whose client names its version in the header.
+    fn by_client(era: Era, named: Named) -> Placed {
+        Placed {
+            era,
+            version: Some(named),
+            version_in_header: true,
+        }
+    }
+
+    fn unsupported(&self, supported: Versions) -> Refusal {
+        VersionFault::Unsupported {
+            requested: self.version().unwrap_or_default().to_owned(),
+            supported,
+        }
+        .into()
     }
 }
 
@@ -144,11 +163,17 @@ pub fn place(
     protocol: &Protocol,
     session: impl FnOnce() -> Option<Version>,
 ) -> Result<Placed, Refusal> {
+    let serves_modern = protocol.versions.serves_modern();
     match frame.text(Field::MetaVersion) {
+        // That the route has no modern version is −32600, and precedes what else is wrong.
+        Text::Is(version) if !serves_modern => {
+            let named = Named::of(&version);
+            Err(Placed::by_client(Era::Modern, named).unsupported(protocol.versions))
+        }
         Text::Is(version) => place_modern(frame, &version, reading, protocol),
         Text::WrongType => Err(META_VERSION.into()),
         Text::Absent => match read_version(reading)? {
-            Some(named) => place_by_header(frame, named),
+            Some(named) => place_by_header(frame, named, protocol),
             None => place_headerless(frame, protocol, session),
         },
     }
@@ -162,13 +187,22 @@ fn place_modern(
 ) -> Result<Placed, Refusal> {
     let is_request = frame.kind() == Kind::Request;
     if is_request && frame.client_capabilities() != Presence::Right {
-        return Err(MessageFault::MetaKey { key: CAPABILITIES_KEY, expected: "an object" }.into());
+        return Err(MessageFault::MetaKey {
+            key: CAPABILITIES_KEY,
+            expected: "an object",
+        }
+        .into());
     }
     let in_header = match reading {
-        Reading::Repeated => return Err(HeaderFault::Repeated { name: VERSION_HEADER }.into()),
+        Reading::Repeated => {
+            return Err(HeaderFault::Repeated {
+                name: spelled::PROTOCOL_VERSION,
+            }
+            .into());
+        }
         Reading::Absent if is_request && protocol.missing == Missing::Reject => {
             return Err(HeaderFault::Missing {
-                name: VERSION_HEADER,
+                name: spelled::PROTOCOL_VERSION,
                 body: Some(version.to_owned()),
             }
             .into());
@@ -177,7 +211,7 @@ fn place_modern(
         Reading::Once(value) if value == version.as_bytes() => true,
         Reading::Once(value) => {
             return Err(HeaderFault::Mismatch {
-                name: VERSION_HEADER,
+                name: spelled::PROTOCOL_VERSION,
                 header: String::from_utf8_lossy(value).into_owned(),
                 body: version.to_owned(),
             }
@@ -192,23 +226,24 @@ fn place_modern(
 }
 
 /// The body names no version, the header does.
-fn place_by_header(frame: &Frame, named: Named) -> Result<Placed, Refusal> {
+fn place_by_header(frame: &Frame, named: Named, protocol: &Protocol) -> Result<Placed, Refusal> {
     let modern = named.signals_modern();
+    let era = if modern { Era::Modern } else { Era::Legacy };
+    let placed = Placed::by_client(era, named);
     let is_handshake = frame.method().as_deref() == Some(method::INITIALIZE);
     match frame.kind() {
         Kind::Request if modern && is_handshake => Err(HeaderFault::Mismatch {
-            name: VERSION_HEADER,
-            header: named.as_str().to_owned(),
+            name: spelled::PROTOCOL_VERSION,
+            header: placed.version().unwrap_or_default().to_owned(),
             body: "a handshake of an earlier version".into(),
         }
         .into()),
+        Kind::Request if modern && !protocol.versions.serves_modern() => {
+            Err(placed.unsupported(protocol.versions))
+        }
         Kind::Request if modern => Err(META_VERSION.into()),
         Kind::Response if modern => Err(MessageFault::ResponseNotAllowed.into()),
-        Kind::Request | Kind::Notification | Kind::Response => Ok(Placed {
-            era: if modern { Era::Modern } else { Era::Legacy },
-            version: Some(named),
-            version_in_header: true,
-        }),
+        Kind::Request | Kind::Notification | Kind::Response => Ok(placed),
     }
 }
 
@@ -221,7 +256,11 @@ fn place_headerless(
     let is_handshake = frame.method().as_deref() == Some(method::INITIALIZE);
     let version = if is_handshake { None } else { session() };
     if !is_handshake && version.is_none() && !protocol.versions.serves_headerless() {
-        return Err(HeaderFault::Missing { name: VERSION_HEADER, body: None }.into());
+        return Err(HeaderFault::Missing {
+            name: spelled::PROTOCOL_VERSION,
+            body: None,
+        }
+        .into());
     }
     Ok(Placed {
         era: Era::Legacy,
@@ -233,37 +272,41 @@ fn place_headerless(
 /// Judges GET and DELETE, which have no body and exist in legacy versions only.
 ///
 /// # Errors
-/// 405 on a modern-only route or with a modern header, [`VersionFault::Unsupported`] where the
-/// header names a version that the route does not accept.
+/// 405 on a modern-only route, with a modern header, or where nothing tells the version;
+/// [`VersionFault::Unsupported`] where the header names one that the route does not accept.
 pub fn place_bodiless(
     reading: Reading<'_>,
     protocol: &Protocol,
     session: impl FnOnce() -> Option<Version>,
 ) -> Result<Placed, Refusal> {
     let versions = protocol.versions;
-    let not_allowed = || Refusal::from(HttpFault::MethodNotAllowed { allow: allow(protocol) });
+    let not_allowed = || {
+        Refusal::from(HttpFault::MethodNotAllowed {
+            allow: allow(protocol),
+        })
+    };
     if !versions.serves_legacy() {
         return Err(not_allowed());
     }
-    let named = read_version(reading)?;
-    let version_in_header = named.is_some();
-    let version = match named {
-        Some(named) if named.signals_modern() => return Err(not_allowed()),
-        Some(Named::Known(version)) if versions.contains(version) => Some(version),
+    match read_version(reading)? {
+        Some(named) if named.signals_modern() => Err(not_allowed()),
         Some(named) => {
-            return Err(VersionFault::Unsupported {
-                requested: named.as_str().to_owned(),
-                supported: versions,
+            let placed = Placed::by_client(Era::Legacy, named);
+            match placed.known_version() {
+                Some(version) if versions.contains(version) => Ok(placed),
+                Some(_) | None => Err(placed.unsupported(versions)),
             }
-            .into());
         }
-        None => session(),
-    };
-    Ok(Placed {
-        era: Era::Legacy,
-        version: version.map(Named::Known),
-        version_in_header,
-    })
+        None => match session() {
+            // Clients take a 405 for what it is here: that there is no stream to be had.
+            None if !versions.serves_headerless() => Err(not_allowed()),
+            version => Ok(Placed {
+                era: Era::Legacy,
+                version: version.map(Named::Known),
+                version_in_header: false,
+            }),
+        },
+    }
 }
 
 /// The HTTP methods that a route serves, as `Allow` lists them.
@@ -279,9 +322,15 @@ pub fn allow(protocol: &Protocol) -> &'static str {
 fn read_version(reading: Reading<'_>) -> Result<Option<Named>, HeaderFault> {
     match reading {
         Reading::Absent => Ok(None),
-        Reading::Repeated => Err(HeaderFault::Repeated { name: VERSION_HEADER }),
+        Reading::Repeated => Err(HeaderFault::Repeated {
+            name: spelled::PROTOCOL_VERSION,
+        }),
         Reading::Once(value) => header::decode_plain(value)
             .map(|text| Some(Named::of(text)))
-            .map_err(|why| HeaderFault::Malformed { name: VERSION_HEADER, why }),
+            .map_err(|why| HeaderFault::Malformed {
+                name: spelled::PROTOCOL_VERSION,
+                why,
+                body: None,
+            }),
     }
 }

@@ -21,17 +21,28 @@ use crate::protocol::refusal::BodyFault;
 pub fn check(head: &Parts, bounds: &Bounds) -> Result<(), BodyFault> {
     match header::read(&head.headers, &CONTENT_TYPE) {
         Reading::Once(value) if is_json(value) => {}
-        reading => return Err(BodyFault::MediaType { found: shown(reading) }),
+        reading => {
+            return Err(BodyFault::MediaType {
+                found: shown(reading),
+            });
+        }
     }
     match header::read(&head.headers, &CONTENT_ENCODING) {
         Reading::Absent => {}
-        reading => return Err(BodyFault::ContentEncoding { found: shown(reading) }),
-    }
-    let length = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    match length.and_then(|length| length.parse::<u64>().ok()) {
-        Some(length) if length > bounds.body_bytes_max as u64 => {
-            Err(BodyFault::TooLarge { max: bounds.body_bytes_max })
+        reading => {
+            return Err(BodyFault::ContentEncoding {
+                found: shown(reading),
+            });
         }
+    }
+    let length = head
+        .headers
+        .get(CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok());
+    match length.and_then(|length| length.parse::<u64>().ok()) {
+        Some(length) if length > bounds.body_bytes_max as u64 => Err(BodyFault::TooLarge {
+            max: bounds.body_bytes_max,
+        }),
         Some(_) | None => Ok(()),
     }
 }
@@ -44,17 +55,46 @@ fn is_json(value: &[u8]) -> bool {
     let Ok(value) = std::str::from_utf8(value) else {
         return false;
     };
-    let mut parts = value.split(';').map(str::trim);
-    let essence = parts.next().unwrap_or_default();
-    essence.eq_ignore_ascii_case("application/json")
-        && parts.all(|parameter| match parameter.split_once('=') {
-            Some((name, charset)) if name.trim().eq_ignore_ascii_case("charset") => {
-                let charset = charset.trim().trim_matches('"');
-                charset.eq_ignore_ascii_case("utf-8") || charset.eq_ignore_ascii_case("utf8")
-            }
-            Some((name, _)) => !name.is_empty(),
-            None => parameter.is_empty(),
-        })
+    let (essence, mut rest) = value.split_at(value.find(';').unwrap_or(value.len()));
+    if !essence.trim().eq_ignore_ascii_case("application/json") {
+        return false;
+    }
+    while let Some(parameter) = rest.strip_prefix(';') {
+        let Some((name, charset, after)) = parameter_of(parameter) else {
+            return false;
+        };
+        if name.eq_ignore_ascii_case("charset") && !charset.eq_ignore_ascii_case("utf-8") {
+            return false;
+        }
+        rest = after;
+    }
+    rest.is_empty()
+}
+
+/// The first of the parameters behind a semicolon, and what comes after it (RFC 9110, 5.6.6). An
+/// empty parameter is one, with an empty name.
+fn parameter_of(text: &str) -> Option<(&str, &str, &str)> {
+    let text = text.trim_start();
+    let end = text.find([';', '=']).unwrap_or(text.len());
+    let (name, rest) = (text[..end].trim_end(), &text[end..]);
+    let Some(value) = rest.strip_prefix('=') else {
+        return name.is_empty().then_some(("", "", rest));
+    };
+    let (value, rest) = match value.strip_prefix('"') {
+        Some(quoted) => {
+            // A quoted pair could hide the quote that ends the string, so none is read.
+            let end = quoted.find(['"', '\\'])?;
+            let rest = quoted[end..].strip_prefix('"')?;
+            (&quoted[..end], rest.trim_start())
+        }
+        None => {
+            let (token, rest) = value.split_at(value.find(';').unwrap_or(value.len()));
+            // A comma would begin a second media type.
+            (!token.contains([',', '"'])).then_some((token.trim_end(), rest))?
+        }
+    };
+    let whole = !name.is_empty() && (rest.is_empty() || rest.starts_with(';'));
+    whole.then_some((name, value, rest))
 }
 
 fn shown(reading: Reading<'_>) -> String {
@@ -75,7 +115,9 @@ pub async fn whole(mut body: Incoming, bounds: &Bounds) -> Result<Bytes, BodyFau
     };
     if first.len() > bounds.body_bytes_max {
         drain(body, bounds);
-        return Err(BodyFault::TooLarge { max: bounds.body_bytes_max });
+        return Err(BodyFault::TooLarge {
+            max: bounds.body_bytes_max,
+        });
     }
     if body.is_end_stream() {
         return Ok(first);
@@ -88,7 +130,9 @@ pub async fn whole(mut body: Incoming, bounds: &Bounds) -> Result<Bytes, BodyFau
     while let Some(chunk) = next(&mut body, bounds.body_idle_timeout).await? {
         if whole.len() + chunk.len() > bounds.body_bytes_max {
             drain(body, bounds);
-            return Err(BodyFault::TooLarge { max: bounds.body_bytes_max });
+            return Err(BodyFault::TooLarge {
+                max: bounds.body_bytes_max,
+            });
         }
         whole.extend_from_slice(&chunk);
     }
@@ -149,6 +193,7 @@ mod tests {
             "application/json; charset=utf-8",
             "application/json;charset=\"UTF-8\" ; v=1",
             "application/json;",
+            "application/json; profile=\"a;b, c\"; charset=utf-8",
         ] {
             assert!(is_json(value.as_bytes()), "{value}");
         }
@@ -161,6 +206,9 @@ mod tests {
             "application/json; charset=utf-16",
             "text/plain; application/json",
             "application/json; nonsense",
+            "application/json; a=b, text/plain",
+            "application/json; a=\"b\\\"; charset=utf-16; c=\"\"",
+            "application/json; charset=\"utf-8\" x",
         ] {
             assert!(!is_json(value.as_bytes()), "{value}");
         }

@@ -54,7 +54,11 @@ impl Outgoing {
     fn settle(&mut self) {
         match &mut self.source {
             Source::Own(None) => self.exchange.ended(End::Complete),
-            Source::Upstream { held: None, rest, lease } if rest.is_end_stream() => {
+            Source::Upstream {
+                held: None,
+                rest,
+                lease,
+            } if rest.is_end_stream() => {
                 self.exchange.ended(End::Complete);
                 if let Some(lease) = lease.take() {
                     lease.give_back();
@@ -123,6 +127,7 @@ pub fn arrive(headers: &mut HeaderMap, era: Era) {
     hop::strip(headers);
     if era == Era::Modern {
         headers.remove(header::SESSION_ID);
+        headers.remove(header::LAST_EVENT_ID);
     }
     if is_event_stream(headers) {
         headers.insert(X_ACCEL_BUFFERING, NO);
@@ -133,16 +138,25 @@ pub fn arrive(headers: &mut HeaderMap, era: Era) {
 #[must_use]
 pub fn is_event_stream(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|value| {
-        let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
-        essence.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
+        let essence = value
+            .as_bytes()
+            .split(|byte| *byte == b';')
+            .next()
+            .unwrap_or_default();
+        essence
+            .trim_ascii()
+            .eq_ignore_ascii_case(b"text/event-stream")
     })
 }
 
 /// The upstream's answer, as it goes on.
 #[must_use]
 pub fn pass(response: Response<Incoming>, lease: Lease, era: Era) -> Response<Source> {
-    let mut response =
-        response.map(|rest| Source::Upstream { held: None, rest, lease: Some(lease) });
+    let mut response = response.map(|rest| Source::Upstream {
+        held: None,
+        rest,
+        lease: Some(lease),
+    });
     arrive(response.headers_mut(), era);
     response
 }

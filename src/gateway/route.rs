@@ -23,7 +23,11 @@ pub fn check_form(head: &Parts, listen: &Listen) -> Result<(), HttpFault> {
         });
     }
     // A field line is `name: value CRLF`, the request line has two blanks and a version.
-    let fields: usize = head.headers.iter().map(|(n, v)| n.as_str().len() + v.len() + 4).sum();
+    let fields: usize = head
+        .headers
+        .iter()
+        .map(|(n, v)| n.as_str().len() + v.len() + 4)
+        .sum();
     let target = head.uri.path().len() + head.uri.query().map_or(0, |query| query.len() + 1);
     if fields + target + head.method.as_str().len() + 12 > listen.header_bytes_max {
         return Err(HttpFault::HeadTooLarge {
@@ -65,7 +69,9 @@ pub fn find<'r, T>(
         }
     }
     Err(if path_known {
-        HttpFault::Host { host: host.as_str().to_owned() }
+        HttpFault::Host {
+            host: host.as_str().to_owned(),
+        }
     } else {
         HttpFault::NotFound
     })
@@ -116,14 +122,20 @@ fn is_loopback(host: &str) -> bool {
 
 /// The address that a host is, if it is one.
 fn address(host: &str) -> Option<IpAddr> {
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
     bare.unwrap_or(host).parse().ok()
 }
 
 fn check_origin(origins: &Origins, headers: &HeaderMap) -> Result<(), HttpFault> {
     let value = match header::read(headers, &ORIGIN) {
         Reading::Absent => return Ok(()),
-        Reading::Repeated => return Err(HttpFault::Origin { origin: "(more than one)".into() }),
+        Reading::Repeated => {
+            return Err(HttpFault::Origin {
+                origin: "(more than one)".into(),
+            });
+        }
         Reading::Once(value) => value,
     };
     let origin = std::str::from_utf8(value).unwrap_or_default();
@@ -135,17 +147,19 @@ fn check_origin(origins: &Origins, headers: &HeaderMap) -> Result<(), HttpFault>
     if admitted {
         return Ok(());
     }
-    Err(HttpFault::Origin { origin: String::from_utf8_lossy(value).into_owned() })
+    Err(HttpFault::Origin {
+        origin: String::from_utf8_lossy(value).into_owned(),
+    })
 }
 
 /// Whether `origin` is a scheme, a loopback host and perhaps a port, and nothing else.
 fn is_loopback_origin(origin: &str) -> bool {
-    let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let authority = origin
+        .strip_prefix("http://")
+        .or_else(|| origin.strip_prefix("https://"));
     authority
         .and_then(|authority| authority.parse::<Authority>().ok())
-        .is_some_and(|authority| {
-            !authority.as_str().contains('@') && is_loopback(authority.host())
-        })
+        .is_some_and(|authority| !authority.as_str().contains('@') && is_loopback(authority.host()))
 }
 
 #[cfg(test)]
@@ -157,14 +171,24 @@ mod tests {
         for host in ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "[::1]"] {
             assert!(is_loopback(host), "{host}");
         }
-        for host in ["localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "[::2]", ""] {
+        for host in [
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "10.0.0.1",
+            "[::2]",
+            "",
+        ] {
             assert!(!is_loopback(host), "{host}");
         }
     }
 
     #[test]
     fn an_origin_is_scheme_host_and_port() {
-        for origin in ["http://localhost", "https://127.0.0.1:8443", "http://[::1]:3000"] {
+        for origin in [
+            "http://localhost",
+            "https://127.0.0.1:8443",
+            "http://[::1]:3000",
+        ] {
             assert!(is_loopback_origin(origin), "{origin}");
         }
         for origin in [

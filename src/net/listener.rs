@@ -95,7 +95,10 @@ async fn connection(stream: TcpStream, peer: SocketAddr, listen: Listen, service
         let answer = service.serve(peer, request);
         async move {
             let response = answer.await;
-            Ok::<_, std::convert::Infallible>(response.map(|body| Tracked { body, _exchange: exchange }))
+            Ok::<_, std::convert::Infallible>(response.map(|body| Tracked {
+                body,
+                _exchange: exchange,
+            }))
         }
     });
     let library = http1::Builder::new()
@@ -114,7 +117,13 @@ async fn connection(stream: TcpStream, peer: SocketAddr, listen: Listen, service
     };
     let (received, sent) = watch.bytes();
     let duration = begun.elapsed();
-    service.connection_ended(ConnectionEnd { peer, received, sent, duration, reason });
+    service.connection_ended(ConnectionEnd {
+        peer,
+        received,
+        sent,
+        duration,
+        reason,
+    });
 }
 
 /// How a connection ended.
@@ -154,7 +163,11 @@ where
             let deadline = match watch.idle() {
                 None => now + head_timeout,
                 Some(idle) if idle.since + head_timeout > now => idle.since + head_timeout,
-                Some(idle) => return Poll::Ready(End::Silent { head_begun: idle.head_begun }),
+                Some(idle) => {
+                    return Poll::Ready(End::Silent {
+                        head_begun: idle.head_begun,
+                    });
+                }
             };
             alarm.as_mut().reset(deadline);
         }

@@ -93,7 +93,9 @@ impl Lease {
 
     /// Keeps the connection for the next exchange. Only after the answer was read to its end.
     pub fn give_back(self) {
-        let Lease { connection, pool, .. } = self;
+        let Lease {
+            connection, pool, ..
+        } = self;
         if connection.sender.is_closed() {
             return;
         }
@@ -108,12 +110,17 @@ impl Pool {
     /// An empty pool, and the watch that closes what is no longer fresh. Needs a runtime.
     #[must_use]
     pub fn start(upstream: Arc<Upstream>) -> Arc<Pool> {
-        let pool = Arc::new(Pool { upstream, idle: Mutex::default() });
+        let pool = Arc::new(Pool {
+            upstream,
+            idle: Mutex::default(),
+        });
         let watched = Arc::downgrade(&pool);
         tokio::spawn(async move {
             loop {
                 sleep(REAP_INTERVAL).await;
-                let Some(pool) = watched.upgrade() else { return };
+                let Some(pool) = watched.upgrade() else {
+                    return;
+                };
                 pool.reap(Instant::now());
             }
         });
@@ -157,14 +164,22 @@ impl Pool {
     async fn lease(self: &Arc<Self>) -> Result<Lease, Failure> {
         while let Some(mut connection) = self.take() {
             if connection.sender.ready().await.is_ok() {
-                return Ok(Lease { connection, pool: self.clone(), reused: true });
+                return Ok(Lease {
+                    connection,
+                    pool: self.clone(),
+                    reused: true,
+                });
             }
         }
         let connection = match timeout(self.upstream.connect_timeout, self.connect()).await {
             Ok(connection) => connection?,
             Err(_) => return Err(Failure::ConnectTimeout),
         };
-        Ok(Lease { connection, pool: self.clone(), reused: false })
+        Ok(Lease {
+            connection,
+            pool: self.clone(),
+            reused: false,
+        })
     }
 
     fn take(&self) -> Option<Connection> {
@@ -179,7 +194,9 @@ impl Pool {
 
     async fn connect(&self) -> Result<Connection, Failure> {
         let address = (self.upstream.host.as_str(), self.upstream.port);
-        let stream = TcpStream::connect(address).await.map_err(Failure::Connect)?;
+        let stream = TcpStream::connect(address)
+            .await
+            .map_err(Failure::Connect)?;
         stream.set_nodelay(true).map_err(Failure::Connect)?;
         let (sender, driver) = http1::Builder::new()
             .max_buf_size(READ_BUFFER_BYTES_MAX)
@@ -190,7 +207,10 @@ impl Pool {
         let driver = tokio::spawn(async move {
             let _ = driver.await;
         });
-        Ok(Connection { sender, driver: driver.abort_handle() })
+        Ok(Connection {
+            sender,
+            driver: driver.abort_handle(),
+        })
     }
 
     fn reap(&self, now: Instant) {

@@ -51,10 +51,9 @@ impl Refusal {
     pub fn detail(&self) -> Option<&str> {
         match self {
             Refusal::Upstream(fault) => fault.detail(),
-            Refusal::Message(_)
-            | Refusal::Header(_)
-            | Refusal::Version(_)
-            | Refusal::Http(_) => None,
+            Refusal::Message(_) | Refusal::Header(_) | Refusal::Version(_) | Refusal::Http(_) => {
+                None
+            }
         }
     }
 }

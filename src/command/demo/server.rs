@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(400);
 ///
 /// # Errors
 /// No port can be had.
-pub async fn start() -> std::io::Result<SocketAddr> {
+pub(super) async fn start() -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     tokio::spawn(async move {
@@ -58,8 +58,12 @@ async fn serve(request: Request<Incoming>) -> Result<Response<Output>, Infallibl
         *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
         return Ok(response);
     }
-    let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await;
-    let message = body.ok().and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
+    let body = Limited::new(request.into_body(), BODY_BYTES_MAX)
+        .collect()
+        .await;
+    let message = body
+        .ok()
+        .and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
     let answer = match message {
         Some(message) => answer(&message),
         None => Answer::Message(
@@ -73,9 +77,11 @@ async fn serve(request: Request<Incoming>) -> Result<Response<Output>, Infallibl
 fn respond(answer: Answer) -> Response<Output> {
     let (status, form, output) = match answer {
         Answer::Accepted => (StatusCode::ACCEPTED, None, Output::Whole(None)),
-        Answer::Message(status, message) => {
-            (status, Some("application/json"), Output::Whole(Some(message.to_string().into())))
-        }
+        Answer::Message(status, message) => (
+            status,
+            Some("application/json"),
+            Output::Whole(Some(message.to_string().into())),
+        ),
         Answer::Progress { token, message } => (
             StatusCode::OK,
             Some("text/event-stream"),
@@ -90,7 +96,9 @@ fn respond(answer: Answer) -> Response<Output> {
     let mut response = Response::new(output);
     *response.status_mut() = status;
     if let Some(form) = form {
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form));
+        response
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static(form));
     }
     response
 }
@@ -114,7 +122,9 @@ fn answer(message: &Value) -> Answer {
 
 fn initialize(params: &Value) -> Value {
     let asked = params["protocolVersion"].as_str().and_then(Version::parse);
-    let version = asked.filter(|version| !version.is_modern()).unwrap_or(Version::V2025_11_25);
+    let version = asked
+        .filter(|version| !version.is_modern())
+        .unwrap_or(Version::V2025_11_25);
     json!({
         "protocolVersion": version.as_str(),
         "capabilities": {"tools": {}},
@@ -163,16 +173,26 @@ fn list() -> Value {
 fn call(id: &Value, params: &Value, modern: bool) -> Answer {
     let arguments = &params["arguments"];
     let said = |text: String| {
-        success(id, json!({"content": [{"type": "text", "text": text}]}), modern)
+        success(
+            id,
+            json!({"content": [{"type": "text", "text": text}]}),
+            modern,
+        )
     };
     let text = match params["name"].as_str().unwrap_or_default() {
         "echo" => arguments["text"].as_str().unwrap_or_default().to_owned(),
         "forecast" => {
-            format!("{}: sun, later rain", arguments["region"].as_str().unwrap_or("somewhere"))
+            format!(
+                "{}: sun, later rain",
+                arguments["region"].as_str().unwrap_or("somewhere")
+            )
         }
         "countdown" => {
             let token = params["_meta"]["progressToken"].clone();
-            return Answer::Progress { token, message: said("done".into()) };
+            return Answer::Progress {
+                token,
+                message: said("done".into()),
+            };
         }
         _ => return failure(id, modern, -32602, "unknown tool"),
     };
@@ -190,7 +210,11 @@ fn success(id: &Value, mut result: Value, modern: bool) -> Value {
 }
 
 fn failure(id: &Value, modern: bool, code: i32, message: &str) -> Answer {
-    let status = if modern && code == -32601 { StatusCode::NOT_FOUND } else { StatusCode::OK };
+    let status = if modern && code == -32601 {
+        StatusCode::NOT_FOUND
+    } else {
+        StatusCode::OK
+    };
     let error = json!({"code": code, "message": message});
     Answer::Message(status, json!({"jsonrpc": "2.0", "id": id, "error": error}))
 }

@@ -23,9 +23,16 @@ impl Accepts {
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Accepts {
         let mut accepts = Accepts::Json;
-        let lines = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
+        let lines = headers
+            .get_all(ACCEPT)
+            .iter()
+            .filter_map(|line| line.to_str().ok());
         for range in lines.flat_map(|line| line.split(',')) {
-            let range = range.split(';').next().unwrap_or_default().trim();
+            let mut parts = range.split(';').map(str::trim);
+            let range = parts.next().unwrap_or_default();
+            if parts.any(is_zero_weight) {
+                continue;
+            }
             let is = |other: &str| range.eq_ignore_ascii_case(other);
             if is("application/json") || is("application/*") || is("*/*") {
                 return Accepts::Json;
@@ -36,6 +43,14 @@ impl Accepts {
         }
         accepts
     }
+}
+
+/// Whether a parameter of a media range says that the range is not acceptable.
+fn is_zero_weight(parameter: &str) -> bool {
+    let weight = parameter
+        .strip_prefix("q=")
+        .or_else(|| parameter.strip_prefix("Q="));
+    weight.and_then(|weight| weight.parse::<f32>().ok()) == Some(0.0)
 }
 
 /// Whom a refusal is told to: as much as was known when it was refused.
@@ -81,8 +96,7 @@ struct Problem<'a> {
 #[must_use]
 pub fn answer(telling: &Telling, to: &Addressee) -> Response<Bytes> {
     // In band only reaches who waits for an answer with an id: a notification is told by status.
-    let in_band =
-        telling.in_band && to.in_band && to.era == Some(Era::Legacy) && to.id.is_some();
+    let in_band = telling.in_band && to.in_band && to.era == Some(Era::Legacy) && to.id.is_some();
     let status = if in_band { 200 } else { telling.status };
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let (form, body) = if to.probe && status.is_server_error() {
@@ -109,7 +123,11 @@ fn error(telling: &Telling, id: Option<&[u8]>) -> Vec<u8> {
         jsonrpc: "2.0",
         // The id is spliced in as the token that the client sent; a number is never rounded.
         id: id.and_then(|raw| serde_json::from_slice(raw).ok()),
-        error: ErrorBody { code: telling.code, message: &telling.message, data: &telling.data },
+        error: ErrorBody {
+            code: telling.code,
+            message: &telling.message,
+            data: &telling.data,
+        },
     };
     serde_json::to_vec(&body).unwrap_or_default()
 }
@@ -139,6 +157,11 @@ mod tests {
             ("text/event-stream, application/json;q=0.1", Accepts::Json),
             ("text/event-stream", Accepts::EventStream),
             ("TEXT/Event-Stream; q=1", Accepts::EventStream),
+            (
+                "text/event-stream, application/json;q=0",
+                Accepts::EventStream,
+            ),
+            ("text/event-stream;q=0", Accepts::Json),
             ("text/html", Accepts::Json),
             ("*/*", Accepts::Json),
         ] {

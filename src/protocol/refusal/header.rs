@@ -24,6 +24,8 @@ pub enum HeaderFault {
         name: &'static str,
         /// What is wrong with it.
         why: Malformed,
+        /// What it must say, where the body knows.
+        body: Option<String>,
     },
     /// It and the body differ.
     Mismatch {
@@ -43,8 +45,7 @@ pub enum HeaderFault {
 
 impl HeaderFault {
     pub(super) fn telling(&self) -> Telling {
-        let mismatch =
-            |reason, message| Telling::protocol(reason, code::HEADER_MISMATCH, message);
+        let mismatch = |reason, message| Telling::protocol(reason, code::HEADER_MISMATCH, message);
         match self {
             HeaderFault::Missing { name, body } => mismatch(
                 "header_missing",
@@ -66,11 +67,18 @@ impl HeaderFault {
             )
             .header(name)
             .hint("send one header line with this name"),
-            HeaderFault::Malformed { name, why } => {
-                mismatch("header_malformed", format!("{name} header cannot be read: {why}"))
-                    .header(name)
-                    .hint("send the body's value, base64-encoded where it is not plain ASCII")
-            }
+            HeaderFault::Malformed { name, why, body } => mismatch(
+                "header_malformed",
+                match body {
+                    Some(body) => format!(
+                        "{name} header cannot be read: {why}; the body says {}",
+                        quoted(body)
+                    ),
+                    None => format!("{name} header cannot be read: {why}"),
+                },
+            )
+            .header(name)
+            .hint("send the body's value, base64-encoded where it is not plain ASCII"),
             HeaderFault::Mismatch { name, header, body } => mismatch(
                 "header_mismatch",
                 format!(
@@ -83,10 +91,7 @@ impl HeaderFault {
             .hint("send the header with the value that the body has"),
             HeaderFault::Legacy { name } => mismatch(
                 "legacy_header",
-                format!(
-                    "{} header is refused here: no version before 2026-07-28 validates it",
-                    quoted(name)
-                ),
+                format!("{name} header is refused here: no version before 2026-07-28 validates it"),
             )
             .header(name)
             .hint("leave the header out, or set protocol.routing_headers.legacy: verify or drop"),

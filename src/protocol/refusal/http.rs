@@ -86,10 +86,12 @@ impl HttpFault {
                 format!("this HTTP method is not served here; use one of: {allow}"),
             )
             .allow(allow),
-            HttpFault::NotFound => {
-                Telling::own("not_found", 404, "no route of this gateway has this path".into())
-                    .hint("paths are compared exactly; see the routes of the policy")
-            }
+            HttpFault::NotFound => Telling::own(
+                "not_found",
+                404,
+                "no route of this gateway has this path".into(),
+            )
+            .hint("paths are compared exactly; see the routes of the policy"),
             HttpFault::WellKnown => Telling::own(
                 "well_known",
                 404,
@@ -101,7 +103,10 @@ impl HttpFault {
             HttpFault::Host { host } => Telling::own(
                 "host",
                 403,
-                format!("Host header names {}, which is not served here", quoted(host)),
+                format!(
+                    "Host header names {}, which is not served here",
+                    quoted(host)
+                ),
             )
             .header("Host")
             .hint("name the host in the route's hosts"),

@@ -67,7 +67,10 @@ impl Telling {
             code,
             in_band: false,
             message,
-            data: Data { reason: Some(reason), ..Data::default() },
+            data: Data {
+                reason: Some(reason),
+                ..Data::default()
+            },
             allow: None,
         }
     }
@@ -75,7 +78,10 @@ impl Telling {
     /// A refusal of our own: the HTTP status is the code too, outside the range that JSON-RPC
     /// reserves.
     pub(super) fn own(reason: &'static str, status: u16, message: String) -> Telling {
-        Telling { status, ..Telling::protocol(reason, i32::from(status), message) }
+        Telling {
+            status,
+            ..Telling::protocol(reason, i32::from(status), message)
+        }
     }
 
     pub(super) fn status(self, status: u16) -> Telling {
@@ -83,11 +89,17 @@ impl Telling {
     }
 
     pub(super) fn in_band(self) -> Telling {
-        Telling { in_band: true, ..self }
+        Telling {
+            in_band: true,
+            ..self
+        }
     }
 
     pub(super) fn allow(self, allow: &'static str) -> Telling {
-        Telling { allow: Some(allow), ..self }
+        Telling {
+            allow: Some(allow),
+            ..self
+        }
     }
 
     pub(super) fn header(mut self, header: &str) -> Telling {
@@ -117,7 +129,10 @@ impl Telling {
 
     /// Exactly the data that the specification gives to errors about versions.
     pub(super) fn versions(mut self, requested: &str, supported: Versions) -> Telling {
-        self.data = Data { requested: Some(shortened(requested)), ..Data::default() };
+        self.data = Data {
+            requested: Some(shortened(requested)),
+            ..Data::default()
+        };
         self.supported(supported)
     }
 }

@@ -44,7 +44,11 @@ impl UpstreamFault {
             )
             .upstream(upstream)
             .hint("see the cause in the gateway's access log"),
-            UpstreamFault::Timeout { upstream, limit, max } => Telling::own(
+            UpstreamFault::Timeout {
+                upstream,
+                limit,
+                max,
+            } => Telling::own(
                 "upstream_timeout",
                 504,
                 format!("upstream {} exceeded {limit} ({max:?})", quoted(upstream)),

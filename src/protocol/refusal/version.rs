@@ -40,7 +40,10 @@ pub enum VersionFault {
 impl VersionFault {
     pub(super) fn telling(&self) -> Telling {
         match self {
-            VersionFault::Unsupported { requested, supported } => {
+            VersionFault::Unsupported {
+                requested,
+                supported,
+            } => {
                 // On a route without modern versions the code of the modern error would declare
                 // a modern server, and a client of both eras would not fall back.
                 let code = if supported.serves_modern() {
@@ -56,7 +59,10 @@ impl VersionFault {
                 Telling::protocol("unsupported_version", code, message)
                     .versions(requested, *supported)
             }
-            VersionFault::Handshake { requested, supported } => Telling::protocol(
+            VersionFault::Handshake {
+                requested,
+                supported,
+            } => Telling::protocol(
                 "handshake",
                 code::UNSUPPORTED_VERSION,
                 format!(
@@ -67,7 +73,10 @@ impl VersionFault {
                 ),
             )
             .versions(requested, *supported),
-            VersionFault::Negotiated { requested, supported } => Telling::protocol(
+            VersionFault::Negotiated {
+                requested,
+                supported,
+            } => Telling::protocol(
                 "negotiated_version",
                 code::INVALID_PARAMS,
                 format!(
