@@ -56,20 +56,38 @@ impl Readiness {
     }
 }
 
-/// Most connections at once; further ones wait in the system's queue.
-const CONNECTIONS_MAX: usize = 64;
-/// How long a client may take for its request's head.
-const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection may last, reading the answer included.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most bytes of a head; a probe has a hundred. The smallest that hyper takes.
+/// Answers probes on `listener` for as long as it is polled. At most 64 connections are served at
+/// once; further ones wait in the system's queue.
+pub async fn serve(listener: TcpListener, readiness: Readiness, log: Log) {
+    serve_within(Bounds::DEFAULT, listener, readiness, log).await;
+}
+
+/// What a client of the status listener may cost.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Most connections at once.
+    connections_max: usize,
+    /// How long a client may take for its request's head.
+    header_read_timeout: Duration,
+    /// How long a connection may last, reading the answer included.
+    connection_timeout: Duration,
+}
+
+impl Bounds {
+    const DEFAULT: Bounds = Bounds {
+        connections_max: 64,
+        header_read_timeout: Duration::from_secs(5),
+        connection_timeout: Duration::from_secs(10),
+    };
+}
+
+/// Most bytes of a head; a probe has a hundred. The smallest bound that hyper takes.
 const HEADER_BYTES_MAX: usize = 8 << 10;
 /// How long to wait after a failed accept: without, an exhausted table of files is a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers probes on `listener` until it is dropped.
-pub async fn serve(listener: TcpListener, readiness: Readiness, log: Log) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+async fn serve_within(bounds: Bounds, listener: TcpListener, readiness: Readiness, log: Log) {
+    let permits = Arc::new(Semaphore::new(bounds.connections_max));
     loop {
         // The semaphore is never closed, so there always is a permit in the end.
         let permit = Arc::clone(&permits).acquire_owned().await;
@@ -77,7 +95,7 @@ pub async fn serve(listener: TcpListener, readiness: Readiness, log: Log) {
             Ok((stream, _)) => {
                 let readiness = readiness.clone();
                 tokio::spawn(async move {
-                    serve_connection(stream, readiness).await;
+                    serve_connection(bounds, stream, readiness).await;
                     drop(permit);
                 });
             }
@@ -95,20 +113,20 @@ pub async fn serve(listener: TcpListener, readiness: Readiness, log: Log) {
 
 /// Serves one request. A probe that leaves early or talks nonsense is nobody's concern, so
 /// failures end here.
-async fn serve_connection(stream: TcpStream, readiness: Readiness) {
+async fn serve_connection(bounds: Bounds, stream: TcpStream, readiness: Readiness) {
     let service = service_fn(|request: Request<hyper::body::Incoming>| {
         let response = answer(request.method(), request.uri().path(), &readiness);
         async move { Ok::<_, Infallible>(response) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_READ_TIMEOUT)
+        .header_read_timeout(bounds.header_read_timeout)
         .max_buf_size(HEADER_BYTES_MAX)
         .keep_alive(false)
         // Some probes close their half once they have asked.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
-    let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
+    let _ = tokio::time::timeout(bounds.connection_timeout, connection).await;
 }
 
 fn answer(method: &Method, path: &str, readiness: &Readiness) -> Response<Full<Bytes>> {
@@ -136,4 +154,156 @@ fn answer(method: &Method, path: &str, readiness: &Readiness) -> Response<Full<B
         headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::policy::plan;
+
+    /// Long enough for anything that should happen at all.
+    const SOON: Duration = Duration::from_secs(60);
+
+    async fn start(bounds: Bounds) -> (SocketAddr, Readiness) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let readiness = Readiness::starting();
+        let log = Log::start(&plan::Log::default()).unwrap();
+        tokio::spawn(serve_within(bounds, listener, readiness.clone(), log));
+        (address, readiness)
+    }
+
+    /// What the listener says to these bytes until it closes the connection.
+    async fn exchange(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        rest(stream).await
+    }
+
+    async fn rest(mut stream: TcpStream) -> String {
+        let mut answer = String::new();
+        timeout(SOON, stream.read_to_string(&mut answer))
+            .await
+            .unwrap()
+            .unwrap();
+        answer
+    }
+
+    /// Status and body of the answer.
+    async fn ask(address: SocketAddr, method: &str, path: &str) -> (u16, String) {
+        let request = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let answer = exchange(address, &request).await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, body.to_owned())
+    }
+
+    #[tokio::test]
+    async fn probes_follow_the_life_of_the_process() {
+        let (address, readiness) = start(Bounds::DEFAULT).await;
+        let ok = || (200, "ok\n".to_owned());
+        let (status, reason) = ask(address, "GET", "/readyz").await;
+        assert_eq!(status, 503);
+        assert!(reason.starts_with("starting: "), "{reason}");
+        assert_eq!(ask(address, "GET", "/healthz").await, ok());
+
+        readiness.ready();
+        assert_eq!(
+            ask(address, "GET", "/readyz").await,
+            (200, "ready\n".to_owned())
+        );
+        assert_eq!(ask(address, "GET", "/readyz?verbose").await.0, 200);
+        assert_eq!(ask(address, "GET", "/healthz").await, ok());
+
+        readiness.draining();
+        readiness.ready();
+        let (status, reason) = ask(address, "GET", "/readyz").await;
+        assert_eq!(status, 503, "a drain is not undone");
+        assert!(reason.starts_with("draining: "), "{reason}");
+        assert_eq!(ask(address, "GET", "/healthz").await, ok());
+    }
+
+    #[tokio::test]
+    async fn nothing_else_is_there() {
+        let (address, _) = start(Bounds::DEFAULT).await;
+        for path in ["/", "/mcp", "/healthz/", "/metrics", "/HEALTHZ"] {
+            assert_eq!(ask(address, "GET", path).await.0, 404, "{path}");
+        }
+        for method in ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"] {
+            let request = format!("{method} /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n");
+            let answer = exchange(address, &request).await.to_lowercase();
+            assert!(answer.starts_with("http/1.1 405 "), "{method}: {answer}");
+            assert!(
+                answer.contains("\r\nallow: get, head\r\n"),
+                "{method}: {answer}"
+            );
+        }
+        assert_eq!(ask(address, "HEAD", "/healthz").await, (200, String::new()));
+    }
+
+    #[tokio::test]
+    async fn a_probe_may_close_its_half() {
+        let (address, _) = start(Bounds::DEFAULT).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream
+            .write_all(b"GET /healthz HTTP/1.0\r\n\r\n")
+            .await
+            .unwrap();
+        stream.shutdown().await.unwrap();
+        assert!(rest(stream).await.ends_with("\r\n\r\nok\n"));
+    }
+
+    #[tokio::test]
+    async fn whoever_sends_no_request_is_cut_off() {
+        let never = Duration::from_secs(3600);
+        let at_once = Duration::from_millis(20);
+        for (header_read_timeout, connection_timeout) in [(at_once, never), (never, at_once)] {
+            let (address, _) = start(Bounds {
+                header_read_timeout,
+                connection_timeout,
+                ..Bounds::DEFAULT
+            })
+            .await;
+            for beginning in ["", "GET /healthz HTTP/1.1\r\nhost:"] {
+                let answer = exchange(address, beginning).await;
+                assert!(!answer.contains(" 200 "), "{answer}");
+            }
+        }
+        let (address, _) = start(Bounds::DEFAULT).await;
+        let endless = format!(
+            "GET /healthz HTTP/1.1\r\nx: {}",
+            "x".repeat(HEADER_BYTES_MAX)
+        );
+        assert!(
+            exchange(address, &endless)
+                .await
+                .starts_with("HTTP/1.1 431 ")
+        );
+    }
+
+    #[tokio::test]
+    async fn further_connections_wait_their_turn() {
+        let (address, _) = start(Bounds {
+            connections_max: 2,
+            ..Bounds::DEFAULT
+        })
+        .await;
+        let first = TcpStream::connect(address).await.unwrap();
+        let second = TcpStream::connect(address).await.unwrap();
+        let mut third = TcpStream::connect(address).await.unwrap();
+        third
+            .write_all(b"GET /healthz HTTP/1.0\r\n\r\n")
+            .await
+            .unwrap();
+        let early = timeout(Duration::from_millis(50), third.readable()).await;
+        assert!(early.is_err(), "two are being served");
+        drop(first);
+        assert!(rest(third).await.ends_with("ok\n"));
+        drop(second);
+    }
 }

@@ -71,13 +71,14 @@ impl Exchange {
     }
 
     /// The message's method, and the tool, prompt, URI or task that it names. Both are the
-    /// client's words: the log shows at most [`METHOD_BYTES_MAX`] and [`NAME_BYTES_MAX`] bytes.
+    /// client's words: the log shows at most [`METHOD_BYTES_MAX`](super::METHOD_BYTES_MAX) and [`NAME_BYTES_MAX`](super::NAME_BYTES_MAX) bytes.
     pub fn called(&mut self, method: &str, name: Option<&str>) {
         self.record.words.call(method, name);
     }
 
     /// We refused: the stable name of the refusal (letters, digits and `_`), and what only the
-    /// log may say about it, of which it shows at most [`DETAIL_BYTES_MAX`] bytes.
+    /// log may say about it, of which it shows at most [`DETAIL_BYTES_MAX`](super::DETAIL_BYTES_MAX) bytes. The caller sees
+    /// to it that this holds neither a secret nor an argument.
     pub fn refused(&mut self, reason: &'static str, detail: Option<String>) {
         self.record.refused = Some((reason, detail));
     }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
@@ -17,12 +18,21 @@ pub(super) trait Sink: Send + 'static {
     }
 }
 
-/// Standard error.
-pub(super) struct StandardError;
+/// Standard error, by a descriptor of our own: the standard library's holds a lock for as long as
+/// a write takes, and whoever wanted to write a word of its own would wait for our reader.
+pub(super) struct StandardError(File);
+
+impl StandardError {
+    /// Duplicates the descriptor.
+    pub(super) fn open() -> io::Result<StandardError> {
+        let descriptor = io::stderr().as_fd().try_clone_to_owned()?;
+        Ok(StandardError(File::from(descriptor)))
+    }
+}
 
 impl Sink for StandardError {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        io::stderr().write(bytes)
+        self.0.write(bytes)
     }
 }
 

@@ -16,26 +16,31 @@ pub(super) const GATHER_TIME: Duration = Duration::from_millis(20);
 /// How long the writer waits before it tries a target again that failed.
 pub(super) const RETRY_TIME: Duration = Duration::from_secs(1);
 
+/// Most bytes of buffer, twice, that are kept while there is nothing to write.
+const IDLE_BYTES_MAX: usize = 64 << 10;
+
 /// The lines that wait for the writer.
 pub(super) struct Backlog {
     queue: Mutex<Queue>,
     bytes_max: usize,
     /// Tells the writer that there is something to do.
-    woken: Condvar,
+    work: Condvar,
     /// Tells those who flush that a batch is through.
-    written: Condvar,
+    progress: Condvar,
 }
 
 #[derive(Default)]
 struct Queue {
     waiting: Vec<u8>,
-    /// Bytes that the writer has taken and not yet written; `None` if it has none in hand.
-    writing: Option<usize>,
-    /// Lines that found the backlog full since the writer last took a batch.
+    /// Bytes that found room, ever.
+    accepted: u64,
+    /// Those of them that are written.
+    written: u64,
+    /// Lines that found none, since the writer last took a batch.
     lost: u64,
     /// The writer has nothing to do and must be woken.
     idle: bool,
-    /// How many wait for the backlog to be empty.
+    /// How many wait until something is written.
     flushing: usize,
     /// Nobody can append any more.
     closed: bool,
@@ -45,6 +50,11 @@ impl Queue {
     fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.lost == 0
     }
+
+    /// Whether so many more bytes fit, beside those that wait and those in the writer's hand.
+    fn has_room(&self, bytes: usize, bytes_max: usize) -> bool {
+        self.accepted - self.written + bytes as u64 <= bytes_max as u64
+    }
 }
 
 impl Backlog {
@@ -53,8 +63,8 @@ impl Backlog {
         Backlog {
             queue: Mutex::new(Queue::default()),
             bytes_max,
-            woken: Condvar::new(),
-            written: Condvar::new(),
+            work: Condvar::new(),
+            progress: Condvar::new(),
         }
     }
 
@@ -63,34 +73,33 @@ impl Backlog {
     pub(super) fn append(&self, line: &[u8]) {
         let mut queue = self.lock();
         let before = queue.waiting.len();
-        let after = before + line.len();
-        if after + queue.writing.unwrap_or(0) > self.bytes_max {
-            queue.lost += 1;
-        } else {
+        if queue.has_room(line.len(), self.bytes_max) {
             queue.waiting.extend_from_slice(line);
+            queue.accepted += line.len() as u64;
+        } else {
+            queue.lost += 1;
         }
         // A writer that gathers is woken once more when half the room is taken: at a hundred
         // thousand lines per second the whole would not last for the time of gathering.
         let half = self.bytes_max / 2;
-        let wake = queue.idle || (before < half && half <= after);
+        let wake = queue.idle || (before < half && half <= queue.waiting.len());
         queue.idle = false;
         drop(queue);
         if wake {
-            self.woken.notify_one();
+            self.work.notify_one();
         }
     }
 
-    /// Waits until all that was appended is written, but no longer than `timeout`; tells whether
-    /// it is.
+    /// Waits until all that was appended before is written, but no longer than `timeout`; tells
+    /// whether it is.
     pub(super) fn flush(&self, timeout: Duration) -> bool {
         let mut queue = self.lock();
+        let goal = queue.accepted;
         queue.flushing += 1;
-        self.woken.notify_one();
+        self.work.notify_one();
         let (mut queue, waited) = self
-            .written
-            .wait_timeout_while(queue, timeout, |queue| {
-                !queue.is_empty() || queue.writing.is_some()
-            })
+            .progress
+            .wait_timeout_while(queue, timeout, |queue| queue.written < goal)
             .unwrap_or_else(PoisonError::into_inner);
         queue.flushing -= 1;
         !waited.timed_out()
@@ -99,38 +108,40 @@ impl Backlog {
     /// Lets the writer end once it has written what is there.
     pub(super) fn close(&self) {
         self.lock().closed = true;
-        self.woken.notify_one();
+        self.work.notify_one();
     }
 
     /// The batch before is through: waits for lines, gathers, and exchanges `batch` for them.
     /// Gives how many lines were lost meanwhile, or `None` at the end.
     fn take(&self, batch: &mut Vec<u8>) -> Option<u64> {
         let mut queue = self.lock();
-        queue.writing = None;
+        queue.written = queue.accepted - queue.waiting.len() as u64;
         if queue.flushing > 0 {
-            self.written.notify_all();
+            self.progress.notify_all();
         }
+        batch.clear();
         while queue.is_empty() {
             if queue.closed {
                 return None;
             }
+            // The rush is over, and so is the need for large buffers.
+            batch.shrink_to(IDLE_BYTES_MAX);
+            queue.waiting.shrink_to(IDLE_BYTES_MAX);
             queue.idle = true;
             queue = self
-                .woken
+                .work
                 .wait(queue)
                 .unwrap_or_else(PoisonError::into_inner);
         }
         queue.idle = false;
         let half = self.bytes_max / 2;
         let (mut queue, _) = self
-            .woken
+            .work
             .wait_timeout_while(queue, GATHER_TIME, |queue| {
                 !queue.closed && queue.flushing == 0 && queue.waiting.len() < half
             })
             .unwrap_or_else(PoisonError::into_inner);
-        batch.clear();
         std::mem::swap(batch, &mut queue.waiting);
-        queue.writing = Some(batch.len());
         Some(std::mem::take(&mut queue.lost))
     }
 
@@ -138,7 +149,7 @@ impl Backlog {
     /// write.
     fn pause(&self, time: Duration) -> bool {
         let (queue, _) = self
-            .woken
+            .work
             .wait_timeout_while(self.lock(), time, |queue| !queue.closed)
             .unwrap_or_else(PoisonError::into_inner);
         queue.closed
@@ -238,7 +249,7 @@ impl<S: Sink> Writer<S> {
         line.words(key!("level"), &["warn"]);
         line.string(
             key!("message"),
-            "lines were lost because the log was read too slowly",
+            "lines were lost because their target was too slow",
         );
         line.number(key!("lines"), lost);
         line.end();
@@ -357,7 +368,8 @@ mod tests {
         }
     }
 
-    const LOST_2: &str = "event level=warn message=\"lines were lost because the log was read too slowly\" lines=2\n";
+    const LOST_2: &str =
+        "event level=warn message=\"lines were lost because their target was too slow\" lines=2\n";
 
     #[test]
     fn what_is_appended_before_the_end_is_written() {
