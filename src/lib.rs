@@ -1,5 +1,6 @@
 //! weirgate: a protocol-aware reverse proxy for the Model Context Protocol.
 #![forbid(unsafe_code)]
 
+pub mod command;
 pub mod policy;
 pub mod protocol;

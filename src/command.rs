@@ -1,0 +1,3 @@
+//! What the subcommands do once their arguments are read.
+
+pub mod check;
