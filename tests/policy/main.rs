@@ -1,10 +1,17 @@
 //! Policy files from the outside: what they come to, what is refused and how it is told, and that
 //! the documentation and the examples say the same as the parser.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may end where what it needs is absent"
+)]
+
+mod contradictions;
 mod documents;
 mod errors;
 mod merging;
 mod mutations;
+mod secrets;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -93,4 +100,15 @@ pub(crate) fn with_route(route: &str) -> String {
     format!(
         "upstreams: {{ u: {{ url: http://127.0.0.1:3000/mcp }} }}\nroutes:\n  - name: r\n    upstream: u\n{route}"
     )
+}
+
+/// The first error of a file begins with `line:column` and contains the words, and there is no second one.
+#[track_caller]
+pub(crate) fn assert_one(text: &str, place: &str, words: &str) {
+    let errors = errors_of(text);
+    assert_eq!(errors.len(), 1, "{text}\n{errors:#?}");
+    assert!(
+        errors[0].starts_with(&format!("{place} ")) && errors[0].contains(words),
+        "{text}\n{errors:#?}"
+    );
 }
