@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::finding::{Errors, Finding, Flaw};
-use super::plan::Plan;
+use super::plan::{Plan, Route, Upstream};
 use super::url;
 
 use gateway::{Draft, GATEWAY_KEYS, ROOT};
@@ -113,6 +113,36 @@ pub fn keys() -> Vec<(String, String)> {
     let mut rows = Vec::new();
     key::show(ROOT, &Draft::default()).flatten("", &mut rows);
     rows
+}
+
+/// A setting that is not at its default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The key with its path, such as `bounds.body_bytes_max`.
+    pub key: String,
+    /// Its value, as it would be written in a file.
+    pub value: String,
+    /// The default, likewise.
+    pub default: String,
+}
+
+/// The settings of the gateway as a whole that are not at their defaults.
+#[must_use]
+pub fn settings_of_gateway(plan: &Plan) -> Vec<Setting> {
+    gateway::settings(plan)
+}
+
+/// The settings of a route that are not at their defaults, but for those that make it this route:
+/// its name, path, upstream, hosts and origins.
+#[must_use]
+pub fn settings_of_route(route: &Route) -> Vec<Setting> {
+    protocol::settings(route)
+}
+
+/// The settings of an upstream, but for its URL, that are not at their defaults.
+#[must_use]
+pub fn settings_of_upstream(upstream: &Upstream) -> Vec<Setting> {
+    upstream::settings(upstream)
 }
 
 impl Plan {

@@ -92,18 +92,32 @@ impl Place {
         }
     }
 
-    /// The line with a caret below the place, or nothing if the line must not be shown.
+    /// The line with a caret below the place, if the file has that line.
     fn excerpt(&self) -> Option<(String, String)> {
         let line = self.source.line(self.line)?;
-        if may_hold_secret(line) {
-            return None;
+        if may_hold_secret(line) || speaks_of_secrets(line) {
+            return Some((
+                "(not shown, it may hold a credential)".to_owned(),
+                String::new(),
+            ));
         }
         let before: Vec<char> = line.chars().take(self.column - 1).collect();
         let rest: Vec<char> = line.chars().skip(self.column - 1).collect();
-        let width = self.width.clamp(1, rest.len().max(1));
+        // The parser counts the blanks behind a quoted value as part of it.
+        let underlined = &rest[..self.width.min(rest.len())];
+        let blanks = underlined
+            .iter()
+            .rev()
+            .take_while(|c| c.is_whitespace())
+            .count();
+        let width = (underlined.len() - blanks).max(1);
         let kept = if self.ends_here { width } else { rest.len() };
         // A long line is cut on both sides, so that the caret stays in sight.
-        let left = before.len().saturating_sub(EXCERPT_CHARS_MAX / 2);
+        let left = if before.len() + kept > EXCERPT_CHARS_MAX {
+            before.len().saturating_sub(EXCERPT_CHARS_MAX / 2)
+        } else {
+            0
+        };
         let room = EXCERPT_CHARS_MAX - (before.len() - left);
         let right = kept.min(room).min(rest.len());
         let mut text = String::new();
@@ -132,10 +146,26 @@ impl fmt::Display for Place {
     }
 }
 
-/// A line that is never repeated: a URL's user part or query may hold a credential, and where the
-/// text is broken there is no telling where such a part begins or ends.
+/// Whether a text is never repeated: a URL's user part or query may hold a credential, and where
+/// the text is broken there is no telling where such a part begins or ends.
 fn may_hold_secret(text: &str) -> bool {
     text.contains('@') || text.find("://").is_some_and(|at| text[at..].contains('?'))
+}
+
+/// Whether a line says that it holds a credential. No key of a policy takes one today, so it is a
+/// slip, and a slip must not end up in the log of a build.
+fn speaks_of_secrets(line: &str) -> bool {
+    const WORDS: [&str; 7] = [
+        "secret",
+        "token",
+        "passw",
+        "credential",
+        "api_key",
+        "api-key",
+        "apikey",
+    ];
+    let lower = line.to_ascii_lowercase();
+    WORDS.iter().any(|word| lower.contains(word))
 }
 
 /// The character, or a visible stand-in for one that would steer a terminal.
@@ -152,7 +182,7 @@ fn printable(c: char) -> char {
 #[must_use]
 pub fn shown(text: &str) -> String {
     if may_hold_secret(text) {
-        return "a value (not shown, it may hold a credential)".to_owned();
+        return "the value (not shown, it may hold a credential)".to_owned();
     }
     let mut out = String::from("`");
     out.extend(text.chars().take(VALUE_CHARS_MAX).map(|c| match c {
@@ -261,7 +291,9 @@ impl Finding {
             let number = place.line.to_string();
             let gap = " ".repeat(number.len());
             writeln!(out, "  {number} | {line}")?;
-            writeln!(out, "  {gap} | {tone}{caret}{plain}")?;
+            if !caret.is_empty() {
+                writeln!(out, "  {gap} | {tone}{caret}{plain}")?;
+            }
         }
         writeln!(out, "  hint: {}", self.hint)
     }

@@ -89,8 +89,8 @@ fn after_scheme(text: &str) -> Result<&str, Flaw> {
         "http" => Ok(rest),
         "https" => Err(flaw(
             "this version speaks plain HTTP to its upstreams, not `https://`",
-            "run it beside the server and write `http://127.0.0.1:port/path`, or put something \
-             that speaks TLS to the server between the two",
+            "run the gateway beside the server and write `http://127.0.0.1:port/path`, or let a \
+             TLS tunnel on this machine carry the requests to the server",
         )),
         _ => Err(flaw(
             "the URL has a scheme other than `http`",

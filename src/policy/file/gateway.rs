@@ -8,6 +8,7 @@ use crate::policy::host::parse_address;
 use crate::policy::plan::{Bounds, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol};
 use crate::policy::unit::{duration, size};
 
+use super::Setting;
 use super::key::{self, Key, Shown};
 use super::node::Node;
 use super::protocol;
@@ -224,3 +225,19 @@ const DEFAULTS: &[Key<Defaults>] = &[
         show: |_| Shown::value("as `upstreams.NAME`, without `url`"),
     },
 ];
+
+/// What of the gateway as a whole is not at its default.
+pub(super) fn settings(plan: &Plan) -> Vec<Setting> {
+    let status = Status {
+        address: plan.status,
+    };
+    let mut settings = key::differences(LISTEN, "listen", &plan.listen, &Listen::default());
+    settings.extend(key::differences(
+        STATUS,
+        "status",
+        &status,
+        &Status::default(),
+    ));
+    settings.extend(key::differences(LOG, "log", &plan.log, &Log::default()));
+    settings
+}

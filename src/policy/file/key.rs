@@ -6,6 +6,7 @@
 
 use crate::policy::finding::{Flaw, shown};
 
+use super::Setting;
 use super::node::{Data, Node, Word};
 use super::reader::Reader;
 
@@ -57,6 +58,23 @@ pub(super) fn show<T>(keys: &[Key<T>], draft: &T) -> Shown {
             .map(|key| (key.name, (key.show)(draft)))
             .collect(),
     )
+}
+
+/// Where `draft` differs from `default`, with `path` before each key.
+pub(super) fn differences<T>(keys: &[Key<T>], path: &str, draft: &T, default: &T) -> Vec<Setting> {
+    let (mut values, mut defaults) = (Vec::new(), Vec::new());
+    show(keys, draft).flatten(path, &mut values);
+    show(keys, default).flatten(path, &mut defaults);
+    values
+        .into_iter()
+        .zip(defaults)
+        .filter(|(value, default)| value.1 != default.1)
+        .map(|((key, value), (_, default))| Setting {
+            key,
+            value,
+            default,
+        })
+        .collect()
 }
 
 /// Keys that later versions will know. Whoever writes one today believes that it is enforced, so

@@ -13,6 +13,8 @@ use crate::policy::finding::{Finding, Flaw, Place, Source, shown};
 
 /// Deepest nesting; no policy needs a third of it.
 const DEPTH_MAX: usize = 32;
+/// Most elements of one list or mapping; looking for repeated keys costs their square.
+const ELEMENTS_MAX: usize = 10_000;
 
 /// A value and where it stands.
 #[derive(Debug)]
@@ -68,7 +70,8 @@ impl Node {
     pub(super) fn describe(&self) -> String {
         match &self.data {
             Data::Scalar(scalar) if scalar.is_empty() => "nothing".to_owned(),
-            Data::Scalar(scalar) => shown(&scalar.text),
+            // Text in an unexpected place may be anything, so it is not repeated.
+            Data::Scalar(_) => "text".to_owned(),
             Data::List(_) => "a list".to_owned(),
             Data::Mapping(_) => "a mapping".to_owned(),
             Data::Refused => "what was refused".to_owned(),
@@ -190,6 +193,15 @@ enum Entries {
     },
 }
 
+impl Entries {
+    fn len(&self) -> usize {
+        match self {
+            Entries::List(list) => list.len(),
+            Entries::Mapping { done, .. } => done.len(),
+        }
+    }
+}
+
 struct Builder<'a> {
     source: &'a Arc<Source>,
     findings: &'a mut Vec<Finding>,
@@ -218,16 +230,14 @@ impl Builder<'_> {
                 self.attach(Node {
                     place,
                     data: Data::Scalar(scalar),
-                });
-                Ok(())
+                })
             }
             Event::Alias(_) => {
                 self.refuse(&place, alias());
                 self.attach(Node {
                     place,
                     data: Data::Refused,
-                });
-                Ok(())
+                })
             }
             Event::SequenceStart(anchor, tag) => {
                 self.refuse_marks(&place, anchor, tag.is_some());
@@ -244,17 +254,15 @@ impl Builder<'_> {
                 )
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                if let Some(open) = self.open.pop() {
-                    let data = match open.entries {
-                        Entries::List(list) => Data::List(list),
-                        Entries::Mapping { done, .. } => Data::Mapping(done),
-                    };
-                    self.attach(Node {
-                        place: open.place,
-                        data,
-                    });
-                }
-                Ok(())
+                let Some(open) = self.open.pop() else {
+                    return Ok(());
+                };
+                let data = match open.entries {
+                    Entries::List(list) => Data::List(list),
+                    Entries::Mapping { done, .. } => Data::Mapping(done),
+                };
+                let place = open.place;
+                self.attach(Node { place, data })
             }
             Event::DocumentStart(_)
             | Event::DocumentEnd
@@ -266,24 +274,25 @@ impl Builder<'_> {
 
     fn descend(&mut self, place: Place, entries: Entries) -> Result<(), Finding> {
         if self.open.len() >= DEPTH_MAX {
-            return Err(Finding::new(
-                &place,
-                Flaw::new(
-                    format!("the file nests deeper than {DEPTH_MAX} levels"),
-                    "a policy needs six at most",
-                ),
-            ));
+            return Err(Finding::new(&place, too_deep()));
         }
         self.open.push(Open { place, entries });
         Ok(())
     }
 
     /// Puts a finished node where it belongs.
-    fn attach(&mut self, node: Node) {
+    fn attach(&mut self, node: Node) -> Result<(), Finding> {
         let Some(top) = self.open.last_mut() else {
             self.root = Some(node);
-            return;
+            return Ok(());
         };
+        if top.entries.len() >= ELEMENTS_MAX {
+            let flaw = Flaw::new(
+                format!("there are more than {ELEMENTS_MAX} elements in one list or mapping"),
+                "split the policy into several files",
+            );
+            return Err(Finding::new(&node.place, flaw));
+        }
         match &mut top.entries {
             Entries::List(list) => list.push(node),
             Entries::Mapping { done, key } => match key.take() {
@@ -299,6 +308,7 @@ impl Builder<'_> {
                 }
             },
         }
+        Ok(())
     }
 
     fn refuse_marks(&mut self, place: &Place, anchor: usize, tagged: bool) {
@@ -374,6 +384,13 @@ fn key_of(node: Node, done: &[(Word, Node)]) -> Result<Word, Option<Finding>> {
     })
 }
 
+fn too_deep() -> Flaw {
+    Flaw::new(
+        format!("the file nests deeper than {DEPTH_MAX} levels"),
+        "check that each bracket is closed; a policy needs six levels at most",
+    )
+}
+
 fn alias() -> Flaw {
     Flaw::new(
         "anchors (`&…`), aliases (`*…`) and merge keys (`<<`) are not read in policies",
@@ -395,10 +412,12 @@ fn syntax(error: &ScanError, source: &Arc<Source>) -> Finding {
     if info.contains("anchor") {
         return Finding::new(&place, alias());
     }
+    // The parser looks ahead, and may come to its own limit before we come to ours.
+    if info.contains("recursion") {
+        return Finding::new(&place, too_deep());
+    }
     let hint = if info.contains("tab") || info.contains("whitespace") {
         "indent with spaces, and put a space, not a tab, behind a colon"
-    } else if info.contains("recursion") {
-        "a policy needs six levels at most"
     } else if info.contains("mapping values") {
         "quote the value if it contains `: `, or check the indentation of this line"
     } else if info.contains("flow") || info.contains(']') || info.contains('}') {

@@ -1,10 +1,11 @@
 //! `protocol` and `bounds`, of routes and of the defaults.
 
 use crate::policy::finding::{Flaw, shown};
-use crate::policy::plan::{Bounds, LegacyHeaders, LegacyRefusals, Missing, Protocol};
+use crate::policy::plan::{Bounds, LegacyHeaders, LegacyRefusals, Missing, Protocol, Route};
 use crate::policy::unit::{duration, size};
 use crate::protocol::version::{Version, Versions};
 
+use super::Setting;
 use super::key::{self, Key, Shown};
 use super::node::{Data, Node, is_date};
 use super::reader::Reader;
@@ -227,6 +228,19 @@ pub(super) const BOUNDS: &[Key<Bounds>] = &[
         show: |b| Shown::value(duration(b.session_idle_timeout)),
     },
 ];
+
+/// What of a route is not at its default.
+pub(super) fn settings(route: &Route) -> Vec<Setting> {
+    let default = Protocol::default();
+    let mut settings = key::differences(PROTOCOL, "protocol", &route.protocol, &default);
+    settings.extend(key::differences(
+        BOUNDS,
+        "bounds",
+        &route.bounds,
+        &Bounds::default(),
+    ));
+    settings
+}
 
 /// Refuses bounds that contradict each other: the larger of the two could never be reached. `node`
 /// is the mapping that has `bounds`; the finding stands where one of the two was written there.

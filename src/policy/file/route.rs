@@ -10,6 +10,9 @@ use super::node::{Data, Node};
 use super::protocol;
 use super::reader::Reader;
 
+/// Most routes of one policy, whatever the number of its files.
+const ROUTES_MAX: usize = 10_000;
+
 /// A route as it was read.
 pub(super) struct DraftRoute {
     pub(super) terms: Terms,
@@ -117,6 +120,11 @@ pub(super) fn read_all(draft: &mut Draft, node: &Node, reader: &mut Reader<'_>) 
             );
             reader.refuse(route.origin, flaw);
             continue;
+        }
+        if draft.routes.len() >= ROUTES_MAX {
+            let cause = format!("the policy has more than {ROUTES_MAX} routes");
+            let hint = "split it among several gateways";
+            return reader.refuse(route.origin, Flaw::new(cause, hint));
         }
         draft.routes.push(route);
     }

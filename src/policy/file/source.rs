@@ -55,9 +55,11 @@ pub(super) fn read(paths: &[PathBuf]) -> Sources {
     sources
 }
 
-/// A path as messages name it.
+/// A path as messages name it, without characters that would steer a terminal.
 fn name(path: &Path) -> String {
-    path.display().to_string()
+    path.display()
+        .to_string()
+        .replace(char::is_control, "\u{fffd}")
 }
 
 /// The policy files of a directory, by name. Entries that begin with a dot are skipped: a mounted

@@ -7,6 +7,7 @@ use crate::policy::plan::Upstream;
 use crate::policy::unit::duration;
 use crate::policy::url::{self, Url};
 
+use super::Setting;
 use super::gateway::Draft;
 use super::key::{self, Key, Shown};
 use super::node::{Data, Node};
@@ -15,6 +16,9 @@ use super::value;
 
 /// Node closes an idle connection after 5 s, uvicorn too.
 const SERVER_KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// Most upstreams of one policy, whatever the number of its files.
+const UPSTREAMS_MAX: usize = 10_000;
 
 /// An upstream as it was read.
 pub(super) struct DraftUpstream {
@@ -106,6 +110,18 @@ const TARGET: &[Key<Target>] = &[
 /// What `defaults.upstream` may have: everything but the URL.
 pub(super) const DEFAULTS: &[Key<Target>] = TARGET.split_at(1).1;
 
+/// What of an upstream is not at its default.
+pub(super) fn settings(upstream: &Upstream) -> Vec<Setting> {
+    let target = Target {
+        url: None,
+        connect_timeout: upstream.connect_timeout,
+        response_header_timeout: upstream.response_header_timeout,
+        idle_timeout: upstream.idle_timeout,
+        idle_connections_max: upstream.idle_connections_max,
+    };
+    key::differences(DEFAULTS, "", &target, &Target::default())
+}
+
 /// Reads the upstreams of one file.
 pub(super) fn read_all(draft: &mut Draft, node: &Node, reader: &mut Reader<'_>) {
     let entries = match &node.data {
@@ -134,6 +150,11 @@ pub(super) fn read_all(draft: &mut Draft, node: &Node, reader: &mut Reader<'_>) 
             );
             reader.refuse(&word.place.alone(), flaw);
             continue;
+        }
+        if draft.upstreams.len() >= UPSTREAMS_MAX {
+            let cause = format!("the policy has more than {UPSTREAMS_MAX} upstreams");
+            let hint = "split it among several gateways";
+            return reader.refuse(&word.place, Flaw::new(cause, hint));
         }
         let upstream = read_one(
             &word.text,

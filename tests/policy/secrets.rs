@@ -1,0 +1,84 @@
+//! Values that stand in files and variables, and credentials in any place: none is ever printed.
+
+use crate::{Files, assert_one, errors_of, with_route};
+
+#[test]
+fn values_from_elsewhere_are_read_and_never_repeated() {
+    let url = |value: &str| with_route("").replace("http://127.0.0.1:3000/mcp", value);
+    assert!(errors_of(&url("{ env: WEATHER_URL }")).is_empty());
+    assert_one(
+        &url("{ env: NOPE }"),
+        "1:31",
+        "the variable `NOPE` is not set",
+    );
+    assert_one(&url("{ env: EMPTY }"), "1:31", "is empty");
+    assert_one(
+        &url("{ env: $WEATHER_URL }"),
+        "1:31",
+        "not the name of a variable",
+    );
+    assert_one(&url("{ env: SECRET_URL }"), "1:24", "user part");
+    assert_one(
+        &url("{ env: A, file: b }"),
+        "1:24",
+        "`{file: PATH}` or `{env: NAME}`",
+    );
+    assert_one(
+        &url("{ envy: A }"),
+        "1:26",
+        "`{file: PATH}` or `{env: NAME}`",
+    );
+    assert_one(&url("{}"), "1:24", "`{file: PATH}` or `{env: NAME}`");
+    assert_one(&url("{ file: absent }"), "1:32", "cannot be read");
+    assert_one(&url("{ file: . }"), "1:32", "not a regular file");
+
+    let files = Files::new(&[
+        ("p.yaml", &url("{ file: secrets/url }")),
+        ("secrets/url", "http://user:hunter2@h/mcp\r\n"),
+    ]);
+    assert!(files.told().contains("user part") && !files.told().contains("hunter2"));
+    files.write("secrets/url", b"http://weather.internal:3000/mcp\n");
+    assert_eq!(
+        files.load().unwrap().plan.routes[0].upstream.authority,
+        "weather.internal:3000"
+    );
+    for (bytes, words) in [
+        (&b"\n"[..], "is empty"),
+        (b"\xff", "not UTF-8"),
+        (&[b'a'; 70_000], "larger than"),
+    ] {
+        files.write("secrets/url", bytes);
+        assert!(files.told().contains(words), "{}", files.told());
+    }
+}
+
+#[test]
+fn no_credential_is_ever_printed() {
+    for value in [
+        "http://user:hunter2@h/mcp",
+        "http://hunter2@h/mcp",
+        "\"http://user:hunter2@h/mcp\"",
+        "'http://user:hunter2 x@h/mcp'",
+        "user:hunter2@h",
+        "[ http://user:hunter2@h ]",
+        "http://h/mcp?key=hunter2#x",
+        "https://user:hunter2@h/ }}}",
+        "http://user:hunter2@h/, token: x",
+        "ftp://h/?hunter2",
+        "*http://user:hunter2@h",
+        "http://h/, api_token: hunter2",
+        "http://h/a/.., password: hunter2",
+        "http://h/, bearer: hunter2",
+        "http://h/, x: { y: hunter2 }",
+    ] {
+        let text = with_route("").replace("http://127.0.0.1:3000/mcp", value);
+        let told = Files::new(&[("p.yaml", &text)]).told();
+        assert!(!told.contains("hunter2"), "{told}");
+        assert!(told.contains("p.yaml:1:"), "{told}");
+    }
+    let told = Files::new(&[("p.yaml", "upstreams:\n  token: hunter2\n  x: hunter2\n")]).told();
+    assert!(
+        told.contains("2:10: the upstream `token` must be a mapping, found text"),
+        "{told}"
+    );
+}
