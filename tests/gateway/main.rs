@@ -10,3 +10,4 @@ mod harness;
 mod headers;
 mod hygiene;
 mod placing;
+mod proxying;
