@@ -1,5 +1,7 @@
 //! weirgate: a protocol-aware reverse proxy for the Model Context Protocol.
 #![forbid(unsafe_code)]
 
+pub mod admin;
+pub mod observe;
 pub mod policy;
 pub mod protocol;
