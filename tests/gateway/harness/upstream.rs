@@ -109,7 +109,10 @@ impl Upstream {
         Upstream::listen(SocketAddr::from(([127, 0, 0, 1], 0)), script)
     }
 
-    fn listen(port: u16, script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Upstream {
+    fn listen(
+        address: SocketAddr,
+        script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Upstream {
         let listener = TcpListener::bind(address).expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
         let shared = Arc::new(Shared::default());

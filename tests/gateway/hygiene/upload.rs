@@ -110,7 +110,7 @@ fn what_is_drained_is_bounded() {
     });
     let request = Request::call("echo")
         .header("Content-Type", "text/plain")
-        .header("Content-Length", &(1 << 40).to_string());
+        .header("Content-Length", &(1_u64 << 40).to_string());
     let client = site.gateway.connect();
     let stream = &client.wire.stream;
     stream
