@@ -2,6 +2,7 @@
 
 mod answers;
 mod faults;
+mod gone;
 mod hops;
 mod legacy;
 mod pool;

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Framing, Gateway, Reply, Request, Site, Upstream};
+use crate::harness::{Framing, Reply, Request, Site, Upstream};
 
 fn site(reply: Reply) -> Site {
     Site::before(Upstream::with(move |_| reply.clone()), |policy| policy)
@@ -166,25 +166,4 @@ fn a_large_answer_passes_whole() {
     assert!(answer.text() == body, "{} bytes", answer.body.len());
     let record = &site.records(1)[0];
     assert_eq!(record["bytes_out"], body.len());
-}
-
-#[test]
-fn an_upstream_is_a_url_given_at_the_command_line() {
-    let upstream = Upstream::start();
-    let url = upstream.url();
-    let arguments = [
-        "--upstream",
-        &url,
-        "--listen",
-        "127.0.0.1:0",
-        "--status",
-        "127.0.0.1:0",
-    ];
-    let gateway = Gateway::start_with(&arguments);
-    for request in [Request::call("echo"), Request::legacy_call("echo")] {
-        assert_eq!(gateway.ask(&request).status, 200);
-    }
-    assert_eq!(upstream.runs("echo"), 2);
-    let refused = gateway.ask(&Request::call("echo").header("Mcp-Name", "x"));
-    assert_eq!(refused.code(), Some(-32020));
 }
