@@ -8,5 +8,10 @@
 
 mod harness;
 mod headers;
+mod hosts;
 mod hygiene;
+mod limits;
+mod observation;
 mod placing;
+mod proxying;
+mod running;

@@ -147,15 +147,6 @@ impl Response {
         self.json()["error"]["code"].as_i64()
     }
 
-    /// The message of the JSON-RPC error in the body; empty if there is none.
-    pub(crate) fn message(&self) -> String {
-        let json = self.json();
-        json["error"]["message"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
-    }
-
     /// The body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()

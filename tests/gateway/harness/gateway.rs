@@ -136,6 +136,13 @@ impl Gateway {
         self.wait_for("connection", count)
     }
 
+    /// Waits until a line contains this text.
+    pub(crate) fn wait_for_line(&self, text: &str) {
+        self.lines.wait(&format!("a line with {text:?}"), |seen| {
+            seen.iter().any(|line| line.contains(text)).then_some(())
+        });
+    }
+
     fn wait_for(&self, kind: &str, count: usize) -> Vec<Value> {
         self.lines
             .wait(&format!("{count} records of {kind}"), |seen| {
@@ -143,14 +150,15 @@ impl Gateway {
             })
     }
 
-    /// The process id.
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Whether the process is still there.
-    pub(crate) fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+    /// Bytes of memory that the process holds now.
+    pub(crate) fn memory(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))
+            .expect("a running process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        1024 * kibibytes
+            .and_then(|number| number.trim().parse::<usize>().ok())
+            .expect("a resident size")
     }
 }
 

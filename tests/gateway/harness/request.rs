@@ -239,7 +239,7 @@ impl Request {
 }
 
 /// These parameters with the `_meta` of a modern request.
-pub(crate) fn with_meta(mut params: Value) -> Value {
+fn with_meta(mut params: Value) -> Value {
     params["_meta"] = json!({VERSION_KEY: MODERN, CAPABILITIES_KEY: {}});
     params
 }

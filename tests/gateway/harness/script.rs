@@ -15,6 +15,8 @@ use super::upstream::Received;
 pub(crate) enum Play {
     /// Write these bytes.
     Send(Vec<u8>),
+    /// Write these bytes, with which the answer is complete; the next request is read.
+    Last(Vec<u8>),
     /// Do nothing for a while.
     Pause(Duration),
     /// Close the connection (FIN).
@@ -31,9 +33,9 @@ impl Play {
         Play::Send([head.as_slice(), bytes, b"\r\n"].concat())
     }
 
-    /// The proper end of a chunked body.
+    /// The proper end of a chunked body, and with it of the answer.
     pub(crate) fn end() -> Play {
-        Play::Send(b"0\r\n\r\n".to_vec())
+        Play::Last(b"0\r\n\r\n".to_vec())
     }
 
     /// The head of an event stream whose events follow as chunks.

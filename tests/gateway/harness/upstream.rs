@@ -99,9 +99,21 @@ impl Upstream {
         Upstream::with(Reply::usual)
     }
 
+    /// The same on this address.
+    pub(crate) fn at(address: SocketAddr) -> Upstream {
+        Upstream::listen(address, Reply::usual)
+    }
+
     /// An upstream that answers every complete request by this script.
     pub(crate) fn with(script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Upstream {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Upstream::listen(SocketAddr::from(([127, 0, 0, 1], 0)), script)
+    }
+
+    fn listen(
+        address: SocketAddr,
+        script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Upstream {
+        let listener = TcpListener::bind(address).expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
         let shared = Arc::new(Shared::default());
         let script: Arc<Script> = Arc::new(script);
@@ -239,6 +251,10 @@ fn play(stream: TcpStream, requests: &Receiver<Received>, script: &Script) {
         for step in script(&received).steps() {
             let written = match step {
                 Play::Send(bytes) => wire.write(&bytes),
+                Play::Last(bytes) => match wire.write(&bytes) {
+                    Ok(()) => break,
+                    failed => failed,
+                },
                 Play::Pause(time) => {
                     thread::sleep(time);
                     Ok(())

@@ -258,13 +258,8 @@ impl Wire {
         Ok(body)
     }
 
-    /// Bytes that have been read behind the last message.
-    pub(crate) fn unread(&self) -> &[u8] {
-        &self.unread
-    }
-
-    /// Waits until the peer ends the connection and says how; bytes that still come are kept in
-    /// [`Wire::unread`].
+    /// Waits until the peer ends the connection and says how; bytes that still come are
+    /// kept.
     pub(crate) fn ending(&mut self) -> Fault {
         loop {
             if let Err(fault) = self.fill() {

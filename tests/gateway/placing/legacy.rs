@@ -116,7 +116,7 @@ fn notifications_and_responses_of_another_version_are_refused() {
 }
 
 #[test]
-fn get_and_delete_of_a_legacy_client_are_forwarded() {
+fn gets_and_deletes_of_a_legacy_client_are_forwarded() {
     for versions in [MIXED, LEGACY_ONLY, HEADERLESS] {
         let site = Site::serving(versions);
         let get = site.gateway.ask(&Request::get());
@@ -136,7 +136,7 @@ fn get_and_delete_of_a_legacy_client_are_forwarded() {
 }
 
 #[test]
-fn get_and_delete_are_no_methods_of_a_modern_client() {
+fn gets_and_deletes_are_no_methods_of_a_modern_client() {
     for (versions, header) in [
         (MIXED, Some("2026-07-28")),
         (HEADERLESS, Some("2026-07-28")),

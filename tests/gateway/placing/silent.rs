@@ -51,7 +51,7 @@ fn a_request_without_version_is_refused_elsewhere() {
 }
 
 #[test]
-fn get_and_delete_without_version_or_known_session_go_nowhere() {
+fn gets_and_deletes_without_version_or_known_session_go_nowhere() {
     for versions in [MIXED, LEGACY_ONLY] {
         let site = Site::serving(versions);
         for request in [Request::get(), Request::delete("unheard-of")] {
