@@ -29,29 +29,24 @@ pub struct Source {
 }
 
 impl Source {
-    /// The line with this number, counted from 1, without its line break.
-    fn line(&self, number: usize) -> Option<&str> {
-        lines(&self.text).nth(number.checked_sub(1)?)
+    /// The lines as YAML counts them: each of `\n`, `\r\n` and a lone `\r` ends one.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
+        let mut rest = Some(self.text.as_str());
+        std::iter::from_fn(move || {
+            let text = rest?;
+            let Some(end) = text.find(['\n', '\r']) else {
+                rest = None;
+                return Some(text);
+            };
+            let after = if text[end..].starts_with("\r\n") {
+                2
+            } else {
+                1
+            };
+            rest = Some(&text[end + after..]);
+            Some(&text[..end])
+        })
     }
-}
-
-/// The lines of `text` as YAML counts them: each of `\n`, `\r\n` and a lone `\r` ends one.
-fn lines(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = Some(text);
-    std::iter::from_fn(move || {
-        let text = rest?;
-        let Some(end) = text.find(['\n', '\r']) else {
-            rest = None;
-            return Some(text);
-        };
-        let after = if text[end..].starts_with("\r\n") {
-            2
-        } else {
-            1
-        };
-        rest = Some(&text[end + after..]);
-        Some(&text[..end])
-    })
 }
 
 /// A stretch of one line in a file.
@@ -94,7 +89,7 @@ impl Place {
 
     /// The line with a caret below the place, if the file has that line.
     fn excerpt(&self) -> Option<(String, String)> {
-        let line = self.source.line(self.line)?;
+        let line = self.source.lines().nth(self.line.checked_sub(1)?)?;
         if may_hold_secret(line) || speaks_of_secrets(line) {
             return Some((
                 "(not shown, it may hold a credential)".to_owned(),
@@ -214,6 +209,14 @@ impl Flaw {
         }
     }
 }
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.cause, self.hint)
+    }
+}
+
+impl std::error::Error for Flaw {}
 
 /// Where a finding belongs.
 #[derive(Clone, Debug)]

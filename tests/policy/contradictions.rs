@@ -27,6 +27,11 @@ fn names_are_unique_and_known() {
     );
 
     assert_one(
+        "routes: [ { name: r, upstream: \"\" } ]\n",
+        "1:32",
+        "there is no upstream ``",
+    );
+    assert_one(
         "routes: [ { name: r, upstream: u } ]\n",
         "1:32",
         "there is no upstream `u`",

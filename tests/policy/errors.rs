@@ -102,9 +102,24 @@ fn yaml_that_can_be_read_in_two_ways_is_refused() {
     assert_one(&format!("{good}---\n{good}"), "5:1", "second document");
     assert_one(&format!("{good}...\n{good}"), "6:1", "second document");
     assert!(errors_of(&format!("---\n{good}...\n")).is_empty());
+    assert_one(&format!("# x\n%YAML 1.1\n---\n{good}"), "2:1", "directives");
+    assert_one(
+        &format!("log: {{ file: \"a\\0b\" }}\n{good}"),
+        "1:14",
+        "control character",
+    );
+    assert_one(
+        &format!("log: {{ file: \"a\n b\\nc\" }}\n{good}"),
+        "1:14",
+        "line break",
+    );
     assert_one("", "1:1", "holds no policy");
     assert_one("# nothing\n", "1:1", "holds no policy");
     assert_one("- a\n", "1:1", "must be a mapping");
+}
+
+#[test]
+fn yaml_that_is_broken_or_too_large_is_told_with_its_place() {
     assert_one(
         &format!("{}{}", "[".repeat(40), "]".repeat(40)),
         "1:33",
@@ -118,6 +133,16 @@ fn yaml_that_can_be_read_in_two_ways_is_refused() {
     );
     assert_one("routes:\n\t- name: r\n", "2:2", "not YAML");
     assert_one("routes: { a: 1\nb: 2\n", "2:2", "not YAML");
+    for address in [
+        "listen: { address: [::1]:8081 }\n",
+        "listen:\n  address: [::1]:8081\n",
+    ] {
+        let told = Files::new(&[("p.yaml", address)]).told();
+        assert!(
+            told.contains("quote a value that begins with a bracket"),
+            "{told}"
+        );
+    }
     // A thousand million laughs, were aliases read.
     let laughs = "a: &a [x,x,x]\nb: &b [*a,*a,*a]\nc: [*b,*b,*b]\n";
     let errors = errors_of(laughs);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use weirgate::policy::file::{Addresses, keys, load};
-use weirgate::policy::plan::{Hosts, LegacyHeaders, Missing, Origins, Plan};
+use weirgate::policy::plan::{Hosts, LegacyHeaders, LegacyRefusals, Missing, Origins, Plan};
 use weirgate::protocol::version::{Version, Versions};
 
 use crate::{Files, short};
@@ -32,6 +32,7 @@ routes:
     protocol:
       versions: [ "2026-07-28", "2025-06-18" ]
       routing_headers: { missing: mirror, legacy: refuse }
+      legacy_refusals: status
     bounds:
       body_bytes_max: 1Mi
       buffer_bytes: 4Ki
@@ -87,6 +88,7 @@ fn every_key_reaches_the_plan() {
         (route.protocol.missing, route.protocol.legacy),
         (Missing::Mirror, LegacyHeaders::Refuse)
     );
+    assert_eq!(route.protocol.legacy_refusals, LegacyRefusals::Status);
     let bounds = format!("{:?}", route.bounds);
     assert_eq!(
         bounds,

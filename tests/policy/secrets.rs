@@ -81,4 +81,13 @@ fn no_credential_is_ever_printed() {
         told.contains("2:10: the upstream `token` must be a mapping, found text"),
         "{told}"
     );
+    let text = with_route("").replace("http://127.0.0.1:3000/mcp", "http://u:hunter2@h/");
+    let told = Files::new(&[("p.yaml", &text)]).told();
+    let expected = "\
+p.yaml:1:24: the URL has a user part (`user:password@`), which would end up in logs
+  1 | (not shown, it may hold a credential)
+  hint: remove it; credentials for upstreams do not belong into a URL
+1 error: no policy was loaded
+";
+    assert_eq!(told, expected);
 }

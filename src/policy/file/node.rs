@@ -149,6 +149,10 @@ fn is_sexagesimal(text: &str) -> bool {
 /// Reads the one document of a file. `None` means that the tree would not be worth reading; then
 /// the reason is among the findings.
 pub(super) fn parse(source: &Arc<Source>, findings: &mut Vec<Finding>) -> Option<Node> {
+    if let Some(directive) = directive(source) {
+        findings.push(directive);
+        return None;
+    }
     let mut builder = Builder {
         source,
         findings,
@@ -176,6 +180,25 @@ pub(super) fn parse(source: &Arc<Source>, findings: &mut Vec<Finding>) -> Option
         ));
     }
     builder.root
+}
+
+/// A directive such as `%YAML 1.1`, which would have other readers read by other rules.
+fn directive(source: &Arc<Source>) -> Option<Finding> {
+    let (number, _) = source
+        .lines()
+        .enumerate()
+        .find(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
+        .filter(|(_, line)| line.starts_with('%'))?;
+    let place = Place {
+        line: number + 1,
+        width: usize::MAX,
+        ..Place::start_of(source)
+    };
+    let flaw = Flaw::new(
+        "YAML directives (`%…`) are not read in policies",
+        "remove the line; policies are read as YAML 1.2",
+    );
+    Some(Finding::new(&place, flaw))
 }
 
 /// A list or mapping that is not yet closed.
@@ -416,7 +439,17 @@ fn syntax(error: &ScanError, source: &Arc<Source>) -> Finding {
     if info.contains("recursion") {
         return Finding::new(&place, too_deep());
     }
-    let hint = if info.contains("tab") || info.contains("whitespace") {
+    let before = source
+        .lines()
+        .nth(place.line.saturating_sub(1))
+        .and_then(|line| {
+            let before = place.column.checked_sub(2)?;
+            line.chars().nth(before)
+        });
+    let hint = if matches!(before, Some(']' | '}')) {
+        "quote a value that begins with a bracket, such as `\"[::1]:8080\"`; otherwise check commas \
+         and brackets"
+    } else if info.contains("tab") || info.contains("whitespace") {
         "indent with spaces, and put a space, not a tab, behind a colon"
     } else if info.contains("mapping values") {
         "quote the value if it contains `: `, or check the indentation of this line"

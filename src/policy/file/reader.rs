@@ -41,7 +41,11 @@ impl Reader<'_> {
             Data::Scalar(_) | Data::List(_) | Data::Mapping(_) => {}
         }
         let cause = format!("expected {wanted}, found {}", node.describe());
-        self.refuse(&node.place, Flaw::new(cause, format!("write {wanted}")));
+        let hint = match &node.data {
+            Data::List(_) => format!("write {wanted}; what begins with a bracket needs quotes"),
+            _ => format!("write {wanted}"),
+        };
+        self.refuse(&node.place, Flaw::new(cause, hint));
         None
     }
 
@@ -50,6 +54,15 @@ impl Reader<'_> {
         let scalar = self.scalar(node, wanted)?;
         if let Some(other) = scalar.mistaken_for() {
             self.refuse(&node.place, unquoted(&scalar.text, other));
+            return None;
+        }
+        // An escape in double quotes can make any character.
+        if scalar.text.contains(char::is_control) {
+            let flaw = Flaw::new(
+                format!("{wanted} cannot have a control character or a line break in it"),
+                "write it in one line, without escapes",
+            );
+            self.refuse(&node.place, flaw);
             return None;
         }
         Some(&scalar.text)

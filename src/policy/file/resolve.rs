@@ -269,6 +269,7 @@ fn link(
     for DraftRoute {
         terms,
         upstream_origin,
+        well,
         ..
     } in drafts
     {
@@ -276,7 +277,8 @@ fn link(
             Some(Some(upstream)) => routes.push(Arc::new(route(terms, Arc::clone(upstream)))),
             // Its own flaw was reported.
             Some(None) => {}
-            None if !complete || terms.upstream.is_empty() => {}
+            // It may stand in the file that could not be read, or was not named at all.
+            None if !complete || (terms.upstream.is_empty() && !well) => {}
             None => {
                 let flaw = unknown_upstream(&terms.upstream, targets.keys().map(String::as_str));
                 reader.refuse(upstream_origin, flaw);
