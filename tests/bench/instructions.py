@@ -36,7 +36,9 @@ CALLGRIND = ["valgrind", "--tool=callgrind", "--callgrind-out-file={out}"]
 
 
 def read_callgrind(file: Path, peer: Peer) -> Counter:
-    """Instructions by `(kind, name)`; kinds are `total`, `file`, `self` and `inclusive`."""
+    """Instructions by `(kind, name)`; kinds are `total`, `owner`, `self` and `inclusive`."""
+    if not file.stat().st_size:
+        raise Failed(f"valgrind left no counts of {peer.name}, which had to be killed:\n{peer.last_words()}")
     counts = Counter()
     for kind, flag in (("self", "no"), ("inclusive", "yes")):
         command = ["callgrind_annotate", "--threshold=100", "--show=Ir", "--auto=no", f"--inclusive={flag}", str(file)]
@@ -52,9 +54,13 @@ def read_callgrind(file: Path, peer: Peer) -> Counter:
                 counts["total", ""] = instructions
                 continue
             source, _, function = re.sub(r" \[[^\]]*\]$", "", where).partition(":")
-            counts[kind, short_function(function)] += instructions
+            key = (kind, short_function(function))
             if kind == "self":
-                counts["file", short_source(source)] += instructions
+                counts[key] += instructions
+                counts["owner", owner(source, function)] += instructions
+            else:
+                # A function is listed once for each file that was inlined into it, each time with all it calls.
+                counts[key] = max(counts[key], instructions)
     return counts
 
 
@@ -63,15 +69,22 @@ def short_function(name: str) -> str:
     return re.sub(r"(::h[0-9a-f]{16})?('\d+)?( <cycle \d+>)?$", "", name)
 
 
-def short_source(path: str) -> str:
-    """The crate (or library) that a source file belongs to."""
-    crate = re.search(r"/registry/src/[^/]+/([^/]+)/", path)
+def owner(source: str, function: str) -> str:
+    """Whose instructions these are: a file of ours, a crate, or a library.
+
+    Code of the standard library that was inlined counts for the crate of the function it landed in.
+    """
+    crate = re.search(r"/registry/src/[^/]+/([^/]+)-\d[^/]*/", source)
     if crate:
         return crate[1]
-    library = re.search(r"/library/(\w+)/", path)
-    if library:
-        return f"rust {library[1]}"
-    return "without source" if path == "???" else path if path.startswith("src/") else Path(path).name
+    if "jemalloc" in source:
+        return "jemalloc"
+    if source.startswith("./"):
+        return "libc"
+    if "/library/" not in source and "/src/" in source:
+        return "src/" + source.rpartition("/src/")[2]
+    crate = re.match(r"[<&]*(?:dyn |mut )?(\w+)::", function)
+    return crate[1] if crate else "without source"
 
 
 STRACE = ["strace", "-D", "-f", "-qq", "-c", "-U", "name,calls", "-o", "{out}"]

@@ -79,7 +79,8 @@ def measure(load: Load, peer: Peer, connections: int, *limits: str) -> dict:
         "kernel_share": min(kernel / cpu, 1.0),
         "busy_share": cpu / elapsed,
         "foreign_share": max(machine - ours, 0.0) / elapsed / os.cpu_count(),
-        "logged_share": min(peer.take_log_lines() / result["requests"], 1.0),
+        # What a batching writer writes later counts for the next stretch.
+        "log_lines": peer.take_log_lines(),
         "per_second": result["requests"] / result["seconds"],
         "p50_us": result["p50_us"],
         "p99_us": result["p99_us"],
@@ -109,11 +110,11 @@ def run_rounds(load: Load, peers: list[Peer], options, say) -> tuple[int, list[d
     rounds = []
     for number in range(options.rounds):
         results = {}
+        so_far = ", ".join(f"{peer.name} {median_cpu(rounds, peer.name):.1f} µs" for peer in peers) if rounds else ""
+        say(f"round {number + 1} of {options.rounds}" + (f", CPU per request so far: {so_far}" if so_far else ""))
         # Who comes first changes with each round, so that no peer always follows the same one.
         turn = number % len(peers)
         for peer in peers[turn:] + peers[:turn]:
-            so_far = f", {peer.name} takes {median_cpu(rounds, peer.name):.1f} µs a request" if rounds else ""
-            say(f"round {number + 1} of {options.rounds}{so_far}")
             seconds = ("--seconds", str(options.seconds))
             results[peer.name] = {
                 "saturated": measure(load, peer, options.connections, *seconds),
