@@ -1,7 +1,7 @@
 //! `weirgate run`: from a plan to a gateway at work, until it is told to end.
 
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -91,7 +91,12 @@ async fn serve(plan: &Plan, log: &Log) -> Result<(), StartError> {
     let readiness = Readiness::starting();
     let started = start(plan, log, readiness.clone()).await?;
     readiness.ready();
-    log.event(Level::Info, &started.describe(plan), &[]);
+    let line = started.describe(plan);
+    log.event(Level::Info, &line, &[]);
+    if plan.log.file.is_some() {
+        // Whoever starts the process reads the addresses from standard error.
+        let _ = writeln!(io::stderr(), "{line}");
+    }
     let signal = terminated().await.map_err(|cause| StartError {
         attempted: "cannot listen for signals".into(),
         cause,

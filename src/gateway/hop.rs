@@ -1,8 +1,8 @@
 //! Header fields that belong to one connection and never cross to the next (RFC 9110, 7.6.1).
 
 use http::header::{
-    CONNECTION, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
-    TRANSFER_ENCODING, UPGRADE,
+    ACCEPT, CONNECTION, CONTENT_TYPE, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
+    TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue};
 
@@ -35,12 +35,18 @@ fn nominates(value: &HeaderValue) -> bool {
     !value.eq_ignore_ascii_case(b"keep-alive") && !value.eq_ignore_ascii_case(b"close")
 }
 
+/// Whether a field is for every reader of the message, so that no connection may claim it.
+fn is_for_all(name: &HeaderName) -> bool {
+    *name == CONTENT_TYPE || *name == ACCEPT || *name == HOST || name.as_str().starts_with("mcp-")
+}
+
 fn strip_nominated(headers: &mut HeaderMap) {
     let nominated: Vec<HeaderName> = headers
         .get_all(CONNECTION)
         .iter()
         .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
         .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+        .filter(|name| !is_for_all(name))
         .collect();
     for name in nominated {
         headers.remove(name);
@@ -56,7 +62,8 @@ mod tests {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("connection", "keep-alive, X-One"),
-            ("connection", "x-two"),
+            ("connection", "x-two, Mcp-Name"),
+            ("mcp-name", "echo"),
             ("x-one", "1"),
             ("x-two", "2"),
             ("x-three", "3"),
@@ -68,6 +75,6 @@ mod tests {
         }
         strip(&mut headers);
         let left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
-        assert_eq!(left, ["x-three"]);
+        assert_eq!(left, ["x-three", "mcp-name"]);
     }
 }

@@ -119,7 +119,7 @@ impl Placed {
         if !accepted {
             // A legacy version in `_meta` exists nowhere; only modern ones can be named there.
             let supported = match self.known_version() {
-                Some(_) if self.era == Era::Modern => versions.modern(),
+                Some(_) if self.era == Era::Modern && versions.serves_modern() => versions.modern(),
                 Some(_) | None => versions,
             };
             return Err(self.unsupported(supported));

@@ -1,5 +1,7 @@
 //! The request's body: taken in whole within its bounds, or read and thrown away after a refusal.
 
+use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -8,7 +10,7 @@ use http::request::Parts;
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::policy::plan::Bounds;
 use crate::protocol::header::{self, Reading};
@@ -145,6 +147,12 @@ async fn next(body: &mut Incoming, idle: Duration) -> Result<Option<Bytes>, Body
         match timeout(idle, body.frame()).await {
             Err(_) => return Err(BodyFault::Timeout { max: idle }),
             Ok(None) => return Ok(None),
+            Ok(Some(Err(error))) if is_gone(&error) => {
+                // Nobody is left to be answered. Whoever watches the connection drops this
+                // exchange; the pause only bounds it.
+                sleep(idle).await;
+                return Err(BodyFault::Broken);
+            }
             Ok(Some(Err(_))) => return Err(BodyFault::Broken),
             Ok(Some(Ok(frame))) => {
                 if let Ok(data) = frame.into_data() {
@@ -153,6 +161,20 @@ async fn next(body: &mut Incoming, idle: Duration) -> Result<Option<Bytes>, Body
             }
         }
     }
+}
+
+/// Whether a body ended because its client did, and not because it cannot be read.
+fn is_gone(error: &hyper::Error) -> bool {
+    let cause = error
+        .source()
+        .and_then(|cause| cause.downcast_ref::<io::Error>());
+    error.is_incomplete_message()
+        || cause.is_some_and(|cause| {
+            matches!(
+                cause.kind(),
+                ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof
+            )
+        })
 }
 
 /// Reads and throws away what is left of a refused request's body, within its bounds and beside

@@ -45,26 +45,21 @@ impl Outgoing {
     #[must_use]
     pub fn new(source: Source, exchange: Exchange) -> Outgoing {
         let mut outgoing = Outgoing { source, exchange };
-        outgoing.settle();
+        // A body that is known to be empty is never asked for.
+        if outgoing.is_end_stream() {
+            outgoing.complete();
+        }
         outgoing
     }
 
-    /// Once nothing is left to send: the record is complete, and the connection to the upstream
-    /// serves the next exchange.
-    fn settle(&mut self) {
-        match &mut self.source {
-            Source::Own(None) => self.exchange.ended(End::Complete),
-            Source::Upstream {
-                held: None,
-                rest,
-                lease,
-            } if rest.is_end_stream() => {
-                self.exchange.ended(End::Complete);
-                if let Some(lease) = lease.take() {
-                    lease.give_back();
-                }
-            }
-            Source::Own(Some(_)) | Source::Upstream { .. } => {}
+    /// Nothing is left to send: the record is complete, and the connection to the upstream serves
+    /// the next exchange.
+    fn complete(&mut self) {
+        self.exchange.ended(End::Complete);
+        if let Source::Upstream { lease, .. } = &mut self.source
+            && let Some(lease) = lease.take()
+        {
+            lease.give_back();
         }
     }
 }
@@ -95,7 +90,10 @@ impl Body for Outgoing {
         if let Some(data) = &data {
             this.exchange.sent(data.len() as u64);
         }
-        this.settle();
+        // After its last piece, a body of known length is not asked for more.
+        if data.is_none() || this.is_end_stream() {
+            this.complete();
+        }
         Poll::Ready(data.map(|data| Ok(Frame::data(data))))
     }
 

@@ -24,10 +24,10 @@ use crate::policy::plan::Listen;
 /// once would only burn the processor.
 const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(5);
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// The HTTP library answers a head over its own limits without a word; ours lie below these, and
-/// say which limit it was.
-const LIBRARY_HEADERS_MIN: usize = 256;
-const LIBRARY_BUFFER_MIN: usize = 64 << 10;
+/// The HTTP library answers a head over its own limits with a bare 431; ours lie well below these,
+/// and say which limit it was. Up to this number it keeps header fields on its stack.
+const LIBRARY_HEADERS: usize = 100;
+const LIBRARY_BUFFER_MIN: usize = 128 << 10;
 
 /// What serves the requests of all connections.
 pub trait Serve: Clone + Send + Sync + 'static {
@@ -101,10 +101,12 @@ async fn connection(stream: TcpStream, peer: SocketAddr, listen: Listen, service
             }))
         }
     });
-    let library = http1::Builder::new()
-        .max_headers(LIBRARY_HEADERS_MIN.max(listen.header_count_max * 2))
-        .max_buf_size(LIBRARY_BUFFER_MIN.max(listen.header_bytes_max * 2))
-        .serve_connection(TokioIo::new(wire), answering);
+    let mut library = http1::Builder::new();
+    library.max_buf_size(LIBRARY_BUFFER_MIN.max(listen.header_bytes_max * 4));
+    if listen.header_count_max * 3 / 2 > LIBRARY_HEADERS {
+        library.max_headers(listen.header_count_max * 3 / 2);
+    }
+    let library = library.serve_connection(TokioIo::new(wire), answering);
     let end = drive(library, &watch, listen.header_read_timeout).await;
     let reason = match end {
         End::Client if watch.exchanges() > 0 => return,

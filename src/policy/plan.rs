@@ -38,7 +38,7 @@ impl Default for Listen {
     fn default() -> Self {
         Listen {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
-            header_count_max: 100,
+            header_count_max: 64,
             header_bytes_max: 32 << 10,
             header_read_timeout: Duration::from_secs(60),
         }

@@ -99,8 +99,8 @@ fn two_routes_that_a_request_could_mean_are_named_both() {
 #[test]
 fn bounds_and_addresses_that_contradict_each_other_are_refused() {
     assert_one(
-        &with_route("    bounds: { body_bytes_max: 32Ki }\n"),
-        "5:31",
+        &with_route("    bounds: { buffer_bytes: 64Ki, body_bytes_max: 32Ki }\n"),
+        "5:29",
         "`buffer_bytes` is 64Ki and could never be reached, because `body_bytes_max` is 32Ki",
     );
     assert_one(

@@ -243,7 +243,7 @@ pub(super) fn settings(route: &Route) -> Vec<Setting> {
 }
 
 /// Refuses bounds that contradict each other: the larger of the two could never be reached. `node`
-/// is the mapping that has `bounds`; the finding stands where one of the two was written there.
+/// is the mapping that has `bounds`; the finding stands where the lesser was written there.
 pub(super) fn check_bounds(
     node: &Node,
     bounds: &Bounds,
@@ -263,11 +263,8 @@ pub(super) fn check_bounds(
         if less <= more {
             continue;
         }
-        let written = [&lesser, &greater]
-            .into_iter()
-            .find_map(|key| node.find_path(&["bounds", key]));
-        // Where neither is written here, the contradiction was reported at the defaults.
-        if let Some(written) = written {
+        // A default that another bound makes unreachable means nothing, and harms nobody.
+        if let Some(written) = node.find_path(&["bounds", &lesser]) {
             reader.refuse(
                 &written.place,
                 Flaw::new(
@@ -276,7 +273,7 @@ pub(super) fn check_bounds(
                         size(less as u64),
                         size(more as u64)
                     ),
-                    "raise the one or lower the other; what is not written has its default",
+                    "lower the one or raise the other; what is not written has its default",
                 ),
             );
         }

@@ -19,30 +19,41 @@ pub enum Accepts {
 }
 
 impl Accepts {
-    /// Reads the `Accept` header of a request.
+    /// Reads the `Accept` header of a request (RFC 9110, 12.5.1): of the ranges that match a form,
+    /// the most specific one says whether it is acceptable.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Accepts {
-        let mut accepts = Accepts::Json;
-        let lines = headers
-            .get_all(ACCEPT)
-            .iter()
-            .filter_map(|line| line.to_str().ok());
-        for range in lines.flat_map(|line| line.split(',')) {
-            let mut parts = range.split(';').map(str::trim);
-            let range = parts.next().unwrap_or_default();
-            if parts.any(is_zero_weight) {
-                continue;
-            }
-            let is = |other: &str| range.eq_ignore_ascii_case(other);
-            if is("application/json") || is("application/*") || is("*/*") {
-                return Accepts::Json;
-            }
-            if is("text/event-stream") || is("text/*") {
-                accepts = Accepts::EventStream;
-            }
+        let mut lines = headers.get_all(ACCEPT).iter();
+        let (Some(line), None) = (lines.next(), lines.next()) else {
+            return Accepts::Json;
+        };
+        let accept = line.to_str().unwrap_or_default();
+        let json = is_acceptable(accept, "application/json", "application/*");
+        let stream = is_acceptable(accept, "text/event-stream", "text/*");
+        if stream && !json {
+            Accepts::EventStream
+        } else {
+            Accepts::Json
         }
-        accepts
     }
+}
+
+fn is_acceptable(accept: &str, form: &str, group: &str) -> bool {
+    let mut found = None;
+    for range in accept.split(',') {
+        let mut parts = range.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let ranks = [(form, 2), (group, 1), ("*/*", 0)];
+        let rank = ranks
+            .iter()
+            .find(|(known, _)| name.eq_ignore_ascii_case(known));
+        if let Some((_, rank)) = rank
+            && found.is_none_or(|(best, _)| *rank > best)
+        {
+            found = Some((*rank, !parts.any(is_zero_weight)));
+        }
+    }
+    found.is_some_and(|(_, acceptable)| acceptable)
 }
 
 /// Whether a parameter of a media range says that the range is not acceptable.
@@ -162,6 +173,8 @@ mod tests {
                 Accepts::EventStream,
             ),
             ("text/event-stream;q=0", Accepts::Json),
+            ("application/json;q=0.0, */*", Accepts::EventStream),
+            ("*/*;q=0, text/*", Accepts::EventStream),
             ("text/html", Accepts::Json),
             ("*/*", Accepts::Json),
         ] {
