@@ -19,7 +19,7 @@ use crate::net::upstream::Pool;
 use crate::observe::{self, Exchange, Level, Log};
 
 use crate::policy::plan::{LegacyRefusals, Listen, Plan, Route};
-use crate::protocol::frame::{self, Frame};
+use crate::protocol::frame::{self, Frame, Paths, Text};
 use crate::protocol::header::{self, Reading};
 use crate::protocol::method;
 use crate::protocol::refusal::{self, Accepts, Addressee, HttpFault, MessageFault, Refusal};
@@ -82,9 +82,9 @@ fn scan_bounds(route: &Route) -> frame::Bounds {
     frame::Bounds {
         depth_max: route.bounds.depth_max,
         keys_max: route.bounds.keys_max,
+        method_bytes_max: route.bounds.method_bytes_max,
         name_bytes_max: route.bounds.name_bytes_max,
         id_bytes_max: route.bounds.id_bytes_max,
-        ..frame::Bounds::default()
     }
 }
 
@@ -182,8 +182,8 @@ async fn post(
     }
     let body = receive::whole(body, &route.bounds).await?;
     exchange.received(body.len() as u64);
-    let frame = frame::scan(body, &serving.bounds).map_err(|flaw| {
-        to.id = flaw.id().cloned();
+    let frame = frame::scan(body, &serving.bounds, &Paths::default()).map_err(|flaw| {
+        to.id = flaw.id().map(Bytes::copy_from_slice);
         MessageFault::Unreadable(flaw)
     })?;
     let (placed, routing) = judge(serving, &head.headers, &frame, exchange, to)?;
@@ -221,7 +221,10 @@ fn judge(
     let method = frame.method().unwrap_or_default();
     to.id = frame.id().map(|id| frame.body().slice_ref(id));
     to.probe = method == method::DISCOVER;
-    let name = method::name_field(&method).and_then(|field| frame.text(field).into_option());
+    let name = match method::name_field(&method).map(|field| frame.text(field)) {
+        Some(Text::Is(name)) => Some(name),
+        Some(Text::Absent | Text::WrongType) | None => None,
+    };
     exchange.called(&method, name.as_deref());
     let version = header::read(headers, &header::PROTOCOL_VERSION);
     let placed = place::place(frame, version, protocol, || session(serving, headers))?;

@@ -1,7 +1,7 @@
 //! Which era and version a message belongs to. The body decides; the version header confirms it.
 
 use crate::policy::plan::{Missing, Protocol};
-use crate::protocol::frame::{Field, Frame, Kind, Presence, Text};
+use crate::protocol::frame::{Field, Frame, Kind, Shape, Text};
 use crate::protocol::header::{self, Reading, spelled};
 use crate::protocol::method;
 use crate::protocol::refusal::{HeaderFault, HttpFault, MessageFault, Refusal, VersionFault};
@@ -164,7 +164,7 @@ pub fn place(
     session: impl FnOnce() -> Option<Version>,
 ) -> Result<Placed, Refusal> {
     let serves_modern = protocol.versions.serves_modern();
-    match frame.text(Field::MetaVersion) {
+    match frame.text(Field::MetaProtocolVersion) {
         // That the route has no modern version is −32600, and precedes what else is wrong.
         Text::Is(version) if !serves_modern => {
             let named = Named::of(&version);
@@ -186,7 +186,7 @@ fn place_modern(
     protocol: &Protocol,
 ) -> Result<Placed, Refusal> {
     let is_request = frame.kind() == Kind::Request;
-    if is_request && frame.client_capabilities() != Presence::Right {
+    if is_request && frame.client_capabilities() != Shape::Object {
         return Err(MessageFault::MetaKey {
             key: CAPABILITIES_KEY,
             expected: "an object",

@@ -201,6 +201,8 @@ pub struct Bounds {
     pub depth_max: u32,
     /// Most keys in an object whose keys must be remembered.
     pub keys_max: usize,
+    /// Most bytes of a method.
+    pub method_bytes_max: usize,
     /// Most bytes of a name, URI or task id.
     pub name_bytes_max: usize,
     /// Most bytes of a request id.
@@ -221,6 +223,7 @@ impl Default for Bounds {
             drain_timeout: Duration::from_secs(10),
             depth_max: 64,
             keys_max: 256,
+            method_bytes_max: 256,
             name_bytes_max: 8 << 10,
             id_bytes_max: 512,
             sessions_max: 10_000,

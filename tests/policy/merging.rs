@@ -41,6 +41,7 @@ routes:
       drain_timeout: 2s
       depth_max: 32
       keys_max: 64
+      method_bytes_max: 64
       name_bytes_max: 1Ki
       id_bytes_max: 64
       sessions_max: 5
@@ -93,7 +94,8 @@ fn every_key_reaches_the_plan() {
     assert_eq!(
         bounds,
         "Bounds { body_bytes_max: 1048576, buffer_bytes: 4096, body_idle_timeout: 1s, \
-         drain_bytes_max: 0, drain_timeout: 2s, depth_max: 32, keys_max: 64, name_bytes_max: 1024, \
+         drain_bytes_max: 0, drain_timeout: 2s, depth_max: 32, keys_max: 64, \
+         method_bytes_max: 64, name_bytes_max: 1024, \
          id_bytes_max: 64, sessions_max: 5, session_idle_timeout: 3600s }"
     );
     let upstream = &route.upstream;

@@ -208,6 +208,11 @@ pub(super) const BOUNDS: &[Key<Bounds>] = &[
         show: |b| Shown::value(b.keys_max),
     },
     Key {
+        name: "method_bytes_max",
+        read: |b, n, r| r.size(n, 32..=64 << 10, &mut b.method_bytes_max),
+        show: |b| Shown::value(size(b.method_bytes_max as u64)),
+    },
+    Key {
         name: "name_bytes_max",
         read: |b, n, r| r.size(n, 1..=1 << 20, &mut b.name_bytes_max),
         show: |b| Shown::value(size(b.name_bytes_max as u64)),

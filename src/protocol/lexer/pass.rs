@@ -1,0 +1,433 @@
+//! The grammar: one pass over one chunk.
+//!
+//! The loop goes from item to item (a member of an object, an element of an array, the root).
+//! Where a chunk ends within an item, the step that could not be done says what it expects,
+//! and the next pass begins with that step.
+
+use super::marks::Marks;
+use super::number::{self, Stage};
+use super::string::{self, Run};
+use super::{Container, ErrorKind, Expect, Flight, Inside, Lexer, Place, Reader, Scalar, Token};
+
+/// Why a pass ended. Positions are indexes into the chunk.
+pub(super) enum Stop {
+    /// The chunk is used up.
+    Cut(Expect, Flight),
+    /// The byte at the index is wrong.
+    Bad(ErrorKind, usize),
+}
+
+/// What follows a value.
+#[derive(PartialEq, Eq)]
+enum Next {
+    /// Its first item, because it is an object or an array that is not empty.
+    Item,
+    /// A comma, or the end of what it stands in.
+    CommaOrEnd,
+}
+
+/// The pass: what the loop needs at hand.
+pub(super) struct Pass<'a, R> {
+    chunk: &'a [u8],
+    marks: Marks,
+    at: usize,
+    place: Place,
+    depth_max: u32,
+    base: usize,
+    reader: &'a mut R,
+}
+
+impl<'a, R: Reader> Pass<'a, R> {
+    #[inline(always)]
+    pub(super) fn new(lexer: &Lexer, chunk: &'a [u8], reader: &'a mut R) -> Pass<'a, R> {
+        let Lexer {
+            place,
+            depth_max,
+            base,
+            ..
+        } = *lexer;
+        Pass {
+            chunk,
+            marks: Marks::NONE,
+            at: 0,
+            place,
+            depth_max,
+            base,
+            reader,
+        }
+    }
+
+    /// Reads the chunk to its end, or to the first offence.
+    #[inline(always)]
+    pub(super) fn run(mut self, expect: Expect, flight: Flight) -> (Place, Stop) {
+        if expect != Expect::Item || flight != Flight::None {
+            match self.resume(expect, flight) {
+                Ok(resumed) => self = resumed,
+                Err(end) => return end,
+            }
+        }
+        let Err(stop) = self.items();
+        (self.place, stop)
+    }
+
+    #[inline(always)]
+    fn items(&mut self) -> Result<std::convert::Infallible, Stop> {
+        if self.place.depth == 0 && self.value()? == Next::CommaOrEnd {
+            self.blank()?;
+        }
+        loop {
+            if self.in_object() {
+                self.key()?;
+                self.colon()?;
+            }
+            if self.value()? == Next::CommaOrEnd {
+                self.comma_or_end()?;
+            }
+        }
+    }
+
+    /// Does what is left of the item that the end of the last chunk cut.
+    #[cold]
+    fn resume(mut self, expect: Expect, flight: Flight) -> Result<Self, (Place, Stop)> {
+        match self.rest_of_item(expect, flight) {
+            Ok(()) => Ok(self),
+            Err(stop) => Err((self.place, stop)),
+        }
+    }
+
+    fn rest_of_item(&mut self, expect: Expect, flight: Flight) -> Result<(), Stop> {
+        let expect = match flight {
+            Flight::None => expect,
+            flight => self.land(flight)?,
+        };
+        let next = match expect {
+            Expect::Item => Next::Item,
+            Expect::ItemOrEnd => self.item_or_end()?,
+            Expect::Colon => {
+                self.colon()?;
+                self.value()?
+            }
+            Expect::Value => self.value()?,
+            Expect::CommaOrEnd | Expect::Blank => Next::CommaOrEnd,
+        };
+        match next {
+            Next::Item => Ok(()),
+            Next::CommaOrEnd if self.place.depth == 0 => self.blank(),
+            Next::CommaOrEnd => self.comma_or_end(),
+        }
+    }
+
+    /// Completes the token that the end of the last chunk cut.
+    fn land(&mut self, flight: Flight) -> Result<Expect, Stop> {
+        let (start, kind, escaped) = match flight {
+            Flight::None => return Ok(Expect::Item),
+            Flight::Key {
+                start,
+                escape,
+                escaped,
+            } => {
+                let run = string::resume(self.chunk, escape, escaped);
+                let escaped = self.string_run(run, |escape, escaped| Flight::Key {
+                    start,
+                    escape,
+                    escaped,
+                })?;
+                if self.is_reported() {
+                    self.report_key(start, escaped);
+                }
+                return Ok(Expect::Colon);
+            }
+            Flight::String {
+                start,
+                escape,
+                escaped,
+            } => {
+                let run = string::resume(self.chunk, escape, escaped);
+                let escaped = self.string_run(run, |escape, escaped| Flight::String {
+                    start,
+                    escape,
+                    escaped,
+                })?;
+                (start, Scalar::String, escaped)
+            }
+            Flight::Number { start, stage } => (start, self.number(start, stage)?, false),
+            Flight::Literal { start, kind, rest } => {
+                self.literal(start, kind, rest)?;
+                (start, kind, false)
+            }
+        };
+        if self.is_reported() {
+            self.report_scalar(kind, start, escaped);
+        }
+        Ok(Expect::CommaOrEnd)
+    }
+
+    #[inline(always)]
+    fn key(&mut self) -> Result<(), Stop> {
+        if self.peek(Expect::Item)? != b'"' {
+            return Err(Stop::Bad(ErrorKind::Unexpected("a key in quotes"), self.at));
+        }
+        let (from, base) = (self.at, self.base);
+        let escaped = self.string(from + 1, |escape, escaped| Flight::Key {
+            start: base + from,
+            escape,
+            escaped,
+        })?;
+        if self.is_reported() {
+            self.report_key(self.base + from, escaped);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn colon(&mut self) -> Result<(), Stop> {
+        if self.peek(Expect::Colon)? != b':' {
+            return Err(Stop::Bad(ErrorKind::Unexpected("a colon"), self.at));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn value(&mut self) -> Result<Next, Stop> {
+        let byte = self.peek(Expect::Value)?;
+        let (from, base) = (self.at, self.base);
+        let mut is_escaped = false;
+        let kind = match byte {
+            b'"' => {
+                is_escaped = self.string(from + 1, |escape, escaped| Flight::String {
+                    start: base + from,
+                    escape,
+                    escaped,
+                })?;
+                Scalar::String
+            }
+            b'{' | b'[' => {
+                self.open(byte)?;
+                return self.item_or_end();
+            }
+            b't' => self.literal(base + from, Scalar::Boolean, b"true")?,
+            b'f' => self.literal(base + from, Scalar::Boolean, b"false")?,
+            b'n' => self.literal(base + from, Scalar::Null, b"null")?,
+            _ => {
+                let Some(stage) = Stage::begun_by(byte) else {
+                    return Err(Stop::Bad(ErrorKind::Unexpected("a value"), self.at));
+                };
+                self.at += 1;
+                self.number(base + from, stage)?
+            }
+        };
+        if self.is_reported() {
+            self.report_scalar(kind, self.base + from, is_escaped);
+        }
+        Ok(Next::CommaOrEnd)
+    }
+
+    #[inline(always)]
+    fn open(&mut self, byte: u8) -> Result<(), Stop> {
+        if self.place.depth >= self.depth_max {
+            return Err(Stop::Bad(ErrorKind::TooDeep, self.at));
+        }
+        let is_object = byte == b'{';
+        self.place.stack = self.place.stack << 1 | u64::from(is_object);
+        self.place.depth += 1;
+        if self.place.skipped > 0 {
+            self.place.skipped += 1;
+        } else {
+            let kind = if is_object {
+                Container::Object
+            } else {
+                Container::Array
+            };
+            if self.reader.open(kind, self.base + self.at) == Inside::Skip {
+                self.place.skipped = 1;
+            }
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn item_or_end(&mut self) -> Result<Next, Stop> {
+        let byte = self.peek(Expect::ItemOrEnd)?;
+        if byte == self.closing_byte() {
+            self.close();
+            return Ok(Next::CommaOrEnd);
+        }
+        Ok(Next::Item)
+    }
+
+    /// Reads what follows a value, until a comma promises the next item.
+    #[inline(always)]
+    fn comma_or_end(&mut self) -> Result<(), Stop> {
+        loop {
+            let byte = self.peek(Expect::CommaOrEnd)?;
+            if byte == b',' {
+                self.at += 1;
+                return Ok(());
+            }
+            if byte != self.closing_byte() {
+                let allowed = if self.in_object() {
+                    "a comma or }"
+                } else {
+                    "a comma or ]"
+                };
+                return Err(Stop::Bad(ErrorKind::Unexpected(allowed), self.at));
+            }
+            self.close();
+            if self.place.depth == 0 {
+                return self.blank();
+            }
+        }
+    }
+
+    /// Nothing but blanks may follow the root.
+    #[inline(always)]
+    fn blank(&mut self) -> Result<(), Stop> {
+        self.peek(Expect::Blank)?;
+        Err(Stop::Bad(ErrorKind::TrailingData, self.at))
+    }
+
+    #[inline(always)]
+    fn close(&mut self) {
+        self.at += 1;
+        self.place.depth -= 1;
+        self.place.stack >>= 1;
+        match self.place.skipped {
+            0 => self.reader.close(Inside::Report, self.base + self.at),
+            1 => {
+                self.place.skipped = 0;
+                self.reader.close(Inside::Skip, self.base + self.at);
+            }
+            _ => self.place.skipped -= 1,
+        }
+    }
+
+    /// Reads the string whose first byte behind the quote is at `at`.
+    #[inline(always)]
+    fn string(
+        &mut self,
+        at: usize,
+        flight: impl FnOnce(string::Escape, bool) -> Flight,
+    ) -> Result<bool, Stop> {
+        let end = self.marks.next(self.chunk, at);
+        if self.chunk.get(end) == Some(&b'"') {
+            self.at = end + 1;
+            return Ok(false);
+        }
+        let (run, marks) = string::run(self.chunk, self.marks, end, false);
+        self.marks = marks;
+        self.string_run(run, flight)
+    }
+
+    #[inline(always)]
+    fn string_run(
+        &mut self,
+        run: Run,
+        flight: impl FnOnce(string::Escape, bool) -> Flight,
+    ) -> Result<bool, Stop> {
+        match run {
+            Run::Closed { end, escaped } => {
+                self.at = end;
+                Ok(escaped)
+            }
+            Run::Cut { escape, escaped } => Err(Stop::Cut(Expect::Item, flight(escape, escaped))),
+            Run::Bad { at, kind } => Err(Stop::Bad(kind, at)),
+        }
+    }
+
+    #[inline(always)]
+    fn number(&mut self, start: usize, stage: Stage) -> Result<Scalar, Stop> {
+        let (end, stage) = number::run(self.chunk, self.at, stage);
+        if end == self.chunk.len() {
+            return Err(Stop::Cut(Expect::Item, Flight::Number { start, stage }));
+        }
+        if !stage.is_complete() {
+            return Err(Stop::Bad(ErrorKind::BadNumber, end));
+        }
+        self.at = end;
+        Ok(stage.kind())
+    }
+
+    #[inline(always)]
+    fn literal(&mut self, start: usize, kind: Scalar, word: &'static [u8]) -> Result<Scalar, Stop> {
+        let rest = &self.chunk[self.at..];
+        if rest.starts_with(word) {
+            self.at += word.len();
+            return Ok(kind);
+        }
+        let same = rest
+            .iter()
+            .zip(word)
+            .take_while(|(one, other)| one == other)
+            .count();
+        if same == rest.len() {
+            return Err(Stop::Cut(
+                Expect::Item,
+                Flight::Literal {
+                    start,
+                    kind,
+                    rest: &word[same..],
+                },
+            ));
+        }
+        Err(Stop::Bad(
+            ErrorKind::Unexpected("true, false or null"),
+            self.at + same,
+        ))
+    }
+
+    /// The next byte that is no blank; where there is none, the next chunk begins with the
+    /// step that is named.
+    #[inline(always)]
+    fn peek(&mut self, expect: Expect) -> Result<u8, Stop> {
+        loop {
+            match self.chunk.get(self.at) {
+                Some(&byte) if byte > b' ' => return Ok(byte),
+                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
+                Some(&byte) => return Ok(byte),
+                None => return Err(Stop::Cut(expect, Flight::None)),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn report_key(&mut self, start: usize, escaped: bool) {
+        let token = self.token(start, escaped);
+        self.reader.key(token);
+    }
+
+    #[inline(always)]
+    fn report_scalar(&mut self, kind: Scalar, start: usize, escaped: bool) {
+        let token = self.token(start, escaped);
+        self.reader.scalar(kind, token);
+    }
+
+    #[inline(always)]
+    fn token(&self, start: usize, escaped: bool) -> Token<'a> {
+        let bytes = &self.chunk[start.saturating_sub(self.base)..self.at];
+        Token {
+            start,
+            end: self.base + self.at,
+            bytes,
+            escaped,
+        }
+    }
+
+    /// Whether what stands at the present depth is reported.
+    #[inline(always)]
+    fn is_reported(&self) -> bool {
+        self.place.skipped == 0
+    }
+
+    #[inline(always)]
+    fn in_object(&self) -> bool {
+        self.place.stack & 1 == 1
+    }
+
+    /// `}` or `]`, which are two apart in ASCII from each other's opening bytes.
+    #[inline(always)]
+    fn closing_byte(&self) -> u8 {
+        if self.in_object() { b'}' } else { b']' }
+    }
+}
