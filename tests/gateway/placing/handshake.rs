@@ -120,6 +120,7 @@ fn a_negotiated_version_that_the_route_accepts_passes_as_it_came() {
             as_events,
             answer.text().starts_with(": hello\n\nevent: message\n")
         );
+        site.records(1);
         site.forwards("the next call", &in_session("old-7"));
         assert_eq!(site.upstream.request_count(), 2, "no DELETE");
     }
