@@ -4,6 +4,19 @@ use std::time::Duration;
 
 use crate::harness::{Fault, Refusal, Request, Site, eventually};
 
+/// The answer to a head that is too large: ours, which names the limit, or for a head that is out
+/// of all proportion the HTTP library's, which says nothing.
+fn is_too_large(site: &Site, what: &str, request: &Request, limit: Option<&str>) {
+    let mut client = site.gateway.connect();
+    // The gateway may have closed before all of it was sent.
+    let _ = client.wire.write(&request.bytes());
+    let answer = client.read();
+    match limit {
+        Some(limit) => Refusal::of_head(431).names(&[limit]).check(what, &answer),
+        None => assert_eq!(answer.status, 431, "{what}: {answer:?}"),
+    }
+}
+
 #[test]
 fn too_many_headers() {
     let site = Site::with(|policy| policy.listen("header_count_max", 20));
@@ -13,20 +26,23 @@ fn too_many_headers() {
         (call.lines.len() + 1..count).fold(call, |call, n| call.line(&format!("X-{n}"), "y"))
     };
     site.forwards("as many as allowed", &with(20));
-    for count in [21, 90, 150, 1000] {
-        for request in [
-            with(count),
-            with(count).header("MCP-Protocol-Version", "2025-11-25"),
-        ] {
-            let mut client = site.gateway.connect();
-            client.send(&request);
-            let answer = client.read();
-            Refusal::of_head(431)
-                .names(&["header_count_max", "20"])
-                .check("many", &answer);
-        }
+    for (count, limit) in [
+        (21, Some("header_count_max")),
+        (90, Some("header_count_max")),
+        (150, Some("header_count_max")),
+        (1000, None),
+    ] {
+        let what = format!("{count} lines");
+        let modern = with(count);
+        is_too_large(&site, &what, &modern, limit);
+        let legacy = modern.header("MCP-Protocol-Version", "2025-11-25");
+        is_too_large(&site, &what, &legacy, limit);
     }
     assert_eq!(site.upstream.request_count(), 1);
+    assert!(
+        !site.gateway.wait_for_connections(2).is_empty(),
+        "the library's answers"
+    );
     site.works("many headers", &mut site.gateway.connect());
 }
 
@@ -39,20 +55,19 @@ fn too_large_a_head() {
     let many = (0..60).fold(Request::call("echo"), |call, n| {
         call.line(&format!("X-{n}"), vec![b'y'; 200])
     });
-    for request in [
-        with(8192),
-        with(60_000),
-        with(500_000),
-        Request::call("echo").target(&long_target),
-        many,
+    let limit = Some("header_bytes_max");
+    for (what, request, limit) in [
+        ("a line over the limit", with(8192), limit),
+        ("many lines", many, limit),
+        (
+            "a target",
+            Request::call("echo").target(&long_target),
+            limit,
+        ),
+        ("a line of 50 KB", with(50_000), limit),
+        ("a line of 500 KB", with(500_000), None),
     ] {
-        let mut client = site.gateway.connect();
-        // The gateway may have closed before all of it was sent.
-        let _ = client.wire.write(&request.bytes());
-        let answer = client.read();
-        Refusal::of_head(431)
-            .names(&["header_bytes_max"])
-            .check("large", &answer);
+        is_too_large(&site, what, &request, limit);
     }
     assert_eq!(site.upstream.request_count(), 1);
     site.works("large heads", &mut site.gateway.connect());

@@ -183,11 +183,7 @@ impl Request {
 
     /// Sends the body chunked, in chunks of this many bytes.
     pub(crate) fn chunked(mut self, size: usize) -> Request {
-        let whole = self.body.len() / size;
-        self.chunks = vec![size; whole];
-        if self.body.len() % size > 0 {
-            self.chunks.push(self.body.len() % size);
-        }
+        self.chunks = self.body.chunks(size).map(<[u8]>::len).collect();
         self
     }
 

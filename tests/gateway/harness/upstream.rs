@@ -1,6 +1,7 @@
 //! A fake upstream that keeps everything it receives, byte for byte, and answers as a test
 //! scripts it.
 
+use std::fmt;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex};
@@ -13,7 +14,7 @@ use super::script::{Play, Reply};
 use super::wire::{BodyReader, Fault, Head, PATIENCE, Wire};
 
 /// A request as it arrived.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Received {
     /// Which connection it came on, counted from 0.
     pub(crate) connection: usize,
@@ -23,6 +24,19 @@ pub(crate) struct Received {
     pub(crate) body: Vec<u8>,
     /// Whether the body came to its proper end.
     pub(crate) complete: bool,
+}
+
+impl fmt::Debug for Received {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (head, complete) = (&self.head, self.complete);
+        let body = String::from_utf8_lossy(&self.body);
+        let shown: String = body.chars().take(1000).collect();
+        write!(
+            f,
+            "on {} (complete: {complete}): {head:?}{shown}",
+            self.connection
+        )
+    }
 }
 
 impl Received {

@@ -1,6 +1,7 @@
 //! HTTP/1.1 as it stands on the wire, read without a library, so that a test sees exactly the
 //! bytes that the gateway wrote and no other parser's idea of them.
 
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
@@ -31,11 +32,17 @@ pub(crate) struct Line {
 }
 
 /// The start line and header lines of a message, and the bytes they were read from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) start: String,
     pub(crate) lines: Vec<Line>,
     pub(crate) bytes: Vec<u8>,
+}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.bytes))
+    }
 }
 
 impl Head {

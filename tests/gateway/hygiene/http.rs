@@ -1,6 +1,6 @@
 //! Paths, HTTP methods and the shape of a head.
 
-use crate::harness::{Client, Refusal, Request, Site};
+use crate::harness::{Client, Fault, Refusal, Request, Site};
 
 #[test]
 fn an_unknown_path_is_ours_to_answer() {
@@ -153,11 +153,40 @@ fn codings_that_two_parsers_could_read_differently_go_nowhere() {
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n".to_owned(),
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n".to_owned(),
         "Transfer-Encoding: xchunked\r\n".to_owned(),
-        format!("Transfer-Encoding: chunked\r\nContent-Length: {length}\r\n"),
-        format!("Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n"),
     ] {
         goes_nowhere(&site, &lines, &framed(&lines, &chunks));
     }
+}
+
+#[test]
+fn a_length_beside_chunks_means_nothing_and_ends_the_connection() {
+    let site = Site::new();
+    let body = call_body();
+    let chunks = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for length in [0, 5, body.len(), chunks.len(), 9000] {
+        for lines in [
+            format!("Transfer-Encoding: chunked\r\nContent-Length: {length}\r\n"),
+            format!("Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n"),
+        ] {
+            let before = site.upstream.request_count();
+            let mut client = site.gateway.connect();
+            // Were the length believed, this would be one more request, or none.
+            let behind = Request::call("smuggled").bytes();
+            client.send_bytes(&[framed(&lines, &chunks), behind].concat());
+            let answer = client.read();
+            assert!([200, 400].contains(&answer.status), "{lines}: {answer:?}");
+            let ending = client.wire.ending();
+            assert!(
+                matches!(ending, Fault::Closed(0) | Fault::Reset),
+                "{ending:?}"
+            );
+            for received in &site.upstream.log().requests[before..] {
+                assert_eq!(received.body, body.as_bytes(), "{lines}");
+                assert!(received.head.request_framing().is_ok());
+            }
+        }
+    }
+    assert_eq!(site.upstream.runs("smuggled"), 0);
 }
 
 #[test]

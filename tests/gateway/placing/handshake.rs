@@ -120,6 +120,7 @@ fn a_negotiated_version_that_the_route_accepts_passes_as_it_came() {
             as_events,
             answer.text().starts_with(": hello\n\nevent: message\n")
         );
+        site.records(1);
         site.forwards("the next call", &in_session("old-7"));
         assert_eq!(site.upstream.request_count(), 2, "no DELETE");
     }
@@ -143,27 +144,78 @@ fn an_upstream_that_refuses_the_handshake_is_heard() {
     }
 }
 
+const ACCEPTED: &str =
+    r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
+const REFUSED: &str =
+    r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05","capabilities":{}}}"#;
+
+/// A site whose upstream answers the handshake like this, in a session of its own.
+fn answering(status: u16, lines: &'static str, body: &'static str) -> Site {
+    let upstream = Upstream::with(move |request| match request.method.as_str() {
+        "DELETE" => Reply::usual(request),
+        _ => Reply::with_lines(status, &format!("{lines}Mcp-Session-Id: s\r\n"), body),
+    });
+    Site::before(upstream, |policy| policy)
+}
+
 #[test]
 fn a_handshake_answer_that_cannot_be_read_is_not_passed_on() {
+    let json = "Content-Type: application/json\r\n";
+    let encoded = "Content-Type: application/json\r\nContent-Encoding: gzip\r\n";
     // 'I cannot check this' is a refusal: the client gets an error with its id, the session ends.
-    for body in [
-        "not json",
-        r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","protocolVersion":"2024-11-05"}}"#,
-        r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":20251125}}"#,
-        r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+    for (lines, body) in [
+        (json, "not json"),
+        (json, ""),
+        (json, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
+        (
+            json,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":20251125}}"#,
+        ),
+        (
+            json,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","protocolVersion":"2024-11-05"}}"#,
+        ),
+        (
+            json,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25"},"result":{"protocolVersion":"2024-11-05"}}"#,
+        ),
+        (encoded, "\u{1f}\u{8b}\u{8}"),
+        ("Content-Type: text/html\r\n", "<html>"),
     ] {
-        let upstream = Upstream::with(move |request| match request.method.as_str() {
-            "DELETE" => Reply::usual(request),
-            _ => Reply::with_lines(
-                200,
-                "Content-Type: application/json\r\nMcp-Session-Id: s\r\n",
-                body,
-            ),
-        });
-        let site = Site::before(upstream, |policy| policy);
+        let site = answering(200, lines, body);
         let answer = site.gateway.ask(&Request::initialize(LEGACY));
         assert!(answer.code().is_some(), "{body}: {answer:?}");
         assert_eq!(answer.raw_id().as_deref(), Some("1"), "{body}");
         assert!(!answer.head.has("mcp-session-id"), "{body}");
+    }
+}
+
+#[test]
+fn a_result_is_read_whatever_success_it_comes_with() {
+    let json = "Content-Type: application/json\r\n";
+    for status in [200, 201, 203, 206] {
+        let answer = answering(status, json, REFUSED)
+            .gateway
+            .ask(&Request::initialize(LEGACY));
+        assert_eq!(answer.code(), Some(-32602), "{status}: {answer:?}");
+        let answer = answering(status, json, ACCEPTED)
+            .gateway
+            .ask(&Request::initialize(LEGACY));
+        assert_eq!(answer.text(), ACCEPTED, "{status}");
+    }
+}
+
+#[test]
+fn what_must_be_read_is_asked_for_without_an_encoding() {
+    let site = Site::new();
+    for request in [
+        Request::initialize(LEGACY),
+        Request::modern("server/discover", json!({})),
+    ] {
+        let request = request.header("Accept-Encoding", "gzip, deflate, br");
+        let received = site.forwards("an encoding", &request);
+        for value in received.head.values("accept-encoding") {
+            assert_eq!(value, "identity");
+        }
     }
 }

@@ -60,25 +60,21 @@ fn every_status_passes_with_its_headers_and_body() {
         (503, "Retry-After: 120\r\n"),
     ] {
         let site = site(Reply::with_lines(status, lines, "its own body"));
-        for request in [
-            Request::call("echo"),
-            Request::legacy_call("echo"),
-            Request::modern("server/discover", json!({})),
-        ] {
-            let answer = site.gateway.ask(&request);
-            assert_eq!(
-                (answer.status, answer.text().as_str()),
-                (status, "its own body")
-            );
+        let mut requests = vec![Request::call("echo"), Request::legacy_call("echo")];
+        // The versions in the result of a probe are read, so that one has to be readable.
+        if status >= 300 {
+            requests.push(Request::modern("server/discover", json!({})));
+        }
+        for request in &requests {
+            let answer = site.gateway.ask(request);
+            let answered = (answer.status, answer.text());
+            assert_eq!(answered, (status, "its own body".to_owned()));
             let (name, value) = lines.trim_end().split_once(": ").unwrap();
             assert_eq!(answer.head.value(name).as_deref(), Some(value), "{status}");
         }
-        assert_eq!(
-            site.upstream.request_count(),
-            3,
-            "{status}: no redirect followed"
-        );
-        for record in site.records(3) {
+        let count = site.upstream.request_count();
+        assert_eq!(count, requests.len(), "{status}: no redirect followed");
+        for record in site.records(requests.len()) {
             assert_eq!(record["upstream_status"], status);
             assert_eq!(record["status"], status);
             assert_eq!(record["verdict"], "forwarded");

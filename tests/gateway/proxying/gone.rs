@@ -137,7 +137,10 @@ fn a_client_goes_in_the_middle_of_its_body() {
             client.send_bytes(&bytes[..bytes.len() - 8]);
             let kept = leave(client, way);
             let record = &site.records(1)[0];
-            assert_eq!(record["end"], "client_gone", "{way:?}: {record}");
+            // Whoever only ended its side may still read that the body was not whole.
+            let verdict = record["verdict"].as_str().unwrap_or_default();
+            let told = verdict.starts_with("refused:") && record["status"] == 400;
+            assert!(told || record["end"] == "client_gone", "{way:?}: {record}");
             drop(kept);
         }
     }

@@ -37,6 +37,10 @@ fn a_stream_keeps_its_bytes_however_it_is_framed() {
                 assert_eq!(kind, "text/event-stream");
                 assert!(answer.framing != Framing::UntilClose, "{stream:?}");
                 assert_eq!(client.exchange(&request).text(), *stream);
+                for record in site.records(2) {
+                    assert_eq!(record["end"], "complete", "{record}");
+                    assert_eq!(record["bytes_out"], stream.len(), "{record}");
+                }
             }
         }
     }

@@ -21,7 +21,7 @@ fn path_and_queries_are_joined() {
         ("/base?key=1", "/mcp", "/base?key=1"),
         ("/base?key=1", "/mcp?x=2&x=3", "/base?key=1&x=2&x=3"),
         ("/base?key=1", "/mcp?key=2", "/base?key=1&key=2"),
-        ("/b%2Fc", "/mcp", "/b%2Fc"),
+        ("/b%20c", "/mcp", "/b%20c"),
         (
             "/mcp",
             "/mcp?q=a/../b//c&r={}|^`",
