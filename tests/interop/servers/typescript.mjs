@@ -115,11 +115,13 @@ function conformanceTools(server) {
   }));
 }
 
-// Legacy servers ask the client by a request of their own, on the stream of the call.
+// Legacy servers ask the client by a request of their own. `send` puts it on the stream of the call; what the SDK offers
+// beside it (elicitInput, requestSampling) takes the session's GET stream, and is lost where the call overtakes the GET.
 function askingTools(server) {
   const asking = (name, message, properties, inputSchema) => server.registerTool(name, { description: 'Asks the user.', ...(inputSchema && { inputSchema }) }, async (...given) => {
     const ctx = given.at(-1);
-    const got = await ctx.mcpReq.elicitInput({ message: message ?? given[0].message, requestedSchema: { type: 'object', properties, required: [] } });
+    const params = { message: message ?? given[0].message, requestedSchema: { type: 'object', properties, required: [] } };
+    const got = await ctx.mcpReq.send({ method: 'elicitation/create', params });
     return text(`Elicitation completed: action=${got.action}, content=${JSON.stringify(got.content ?? {})}`);
   });
   asking('test_elicitation', undefined, { username: { type: 'string' }, email: { type: 'string' } }, z.object({ message: z.string() }));
@@ -134,7 +136,8 @@ function askingTools(server) {
     untitledMulti: { type: 'array', items: { type: 'string', enum: ['option1', 'option2', 'option3'] } },
     titledMulti: { type: 'array', items: { anyOf: titled(['value1', 'value2', 'value3'], 'Choice') } } });
   server.registerTool('test_sampling', { description: 'Asks the model.', inputSchema: z.object({ prompt: z.string() }) }, async ({ prompt }, ctx) => {
-    const got = await ctx.mcpReq.requestSampling({ messages: [user({ type: 'text', text: prompt })], maxTokens: 100 });
+    const params = { messages: [user({ type: 'text', text: prompt })], maxTokens: 100 };
+    const got = await ctx.mcpReq.send({ method: 'sampling/createMessage', params });
     return text(`LLM response: ${got.content.text}`);
   });
 }
