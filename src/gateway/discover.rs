@@ -1,7 +1,7 @@
 //! The answer to `server/discover`. Clients choose a version by it, so it lists no version that
 //! the route would refuse afterwards.
 
-use http::{Response, StatusCode};
+use http::Response;
 use hyper::body::Incoming;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -90,7 +90,7 @@ pub async fn settle(
     lease: Lease,
     route: &Route,
 ) -> Result<Response<Source>, Refusal> {
-    if response.status() != StatusCode::OK {
+    if !response.status().is_success() {
         return Ok(relay::pass(response, lease, Era::Modern));
     }
     let served = route.protocol.versions;

@@ -1,7 +1,7 @@
 //! The answer to a legacy `initialize`: the one place where the server's choice of a version is
 //! known.
 
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response};
 use hyper::body::Incoming;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -71,7 +71,7 @@ pub async fn settle(
     route: &Route,
     sessions: &Sessions,
 ) -> Result<Response<Source>, Ended> {
-    if response.status() != StatusCode::OK {
+    if !response.status().is_success() {
         return Ok(relay::pass(response, lease, Era::Legacy));
     }
     let session = response.headers().get(header::SESSION_ID).cloned();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response};
 use hyper::body::Incoming;
 
 use super::agree::{self, Routing};
@@ -162,7 +162,7 @@ async fn answer(
     let allow = place::allow(&serving.route.protocol);
     match head.method {
         Method::GET | Method::DELETE => bodiless(serving, head, exchange, to).await,
-        Method::OPTIONS => Ok(options(allow)),
+        Method::OPTIONS => Ok(refusal::options(allow).map(|()| Source::Own(None))),
         _ => Err(HttpFault::MethodNotAllowed { allow }.into()),
     }
 }
@@ -278,14 +278,4 @@ async fn bodiless(
         serving.sessions.close(session.as_bytes());
     }
     Ok(relay::pass(response, lease, placed.era()))
-}
-
-/// What may be asked of this path.
-fn options(allow: &'static str) -> Response<Source> {
-    let mut response = Response::new(Source::Own(None));
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response
-        .headers_mut()
-        .insert(http::header::ALLOW, http::HeaderValue::from_static(allow));
-    response
 }

@@ -13,6 +13,9 @@ use super::path::NodeId;
 use super::{Bounds, Json, Kind, Outline, Paths, Value, text};
 use crate::protocol::lexer::{self, Container, Cut, Inside, Reader, Scalar, Token};
 
+/// What keys may always have where they are remembered: the longest of the protocol has 39 bytes.
+const KEY_BYTES_MIN: usize = 128;
+
 /// Where values can be found once the scan is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Keep {
@@ -288,8 +291,10 @@ impl Builder {
             name_bytes_max,
             ..
         } = self.bounds;
-        if token.end - token.start > name_bytes_max + 2 {
-            let detail = Detail::object(object.name(), name_bytes_max);
+        // The protocol's own keys pass however short names must be.
+        let key_bytes_max = name_bytes_max.max(KEY_BYTES_MIN);
+        if token.end - token.start > key_bytes_max + 2 {
+            let detail = Detail::object(object.name(), key_bytes_max);
             self.flaw(FlawKind::TooLong, token.start, detail);
             return None;
         }

@@ -129,6 +129,17 @@ pub fn answer(telling: &Telling, to: &Addressee) -> Response<Bytes> {
     response
 }
 
+/// The answer to OPTIONS: what may be asked of a path.
+#[must_use]
+pub fn options(allow: &'static str) -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
 fn error(telling: &Telling, id: Option<&[u8]>) -> Vec<u8> {
     let body = Body {
         jsonrpc: "2.0",
