@@ -9,4 +9,5 @@ mod http;
 mod identifier;
 mod keys;
 mod media;
+mod pipelined;
 mod upload;

@@ -29,7 +29,7 @@ fn too_many_headers() {
     for (count, limit) in [
         (21, Some("header_count_max")),
         (90, Some("header_count_max")),
-        (150, Some("header_count_max")),
+        (150, None),
         (1000, None),
     ] {
         let what = format!("{count} lines");
@@ -52,8 +52,8 @@ fn too_large_a_head() {
     let with = |size: usize| Request::call("echo").line("X-Long", vec![b'y'; size]);
     site.forwards("large", &with(7000));
     let long_target = format!("/mcp?{}", "y".repeat(9000));
-    let many = (0..60).fold(Request::call("echo"), |call, n| {
-        call.line(&format!("X-{n}"), vec![b'y'; 200])
+    let many = (0..40).fold(Request::call("echo"), |call, n| {
+        call.line(&format!("X-{n}"), vec![b'y'; 300])
     });
     let limit = Some("header_bytes_max");
     for (what, request, limit) in [

@@ -40,7 +40,17 @@ fn a_client_that_waits_for_100_is_refused_without_sending_its_body() {
         // The final answer comes at once; whether 100 went before it is of no interest.
         let answer = client.read();
         assert_eq!(answer.status, status, "{answer:?}");
-        assert_eq!(site.upstream.request_count(), 0);
+        assert_eq!(site.upstream.runs("echo"), 0);
+        // A gateway that does not end the connection means to read the body that is still due.
+        if !answer
+            .head
+            .values("connection")
+            .contains(&"close".to_owned())
+            && status != 413
+        {
+            client.send_bytes(&request.body_bytes());
+            site.works("a body that came late", &mut client);
+        }
     }
 }
 

@@ -218,6 +218,7 @@ fn what_is_no_http_1_1_goes_nowhere() {
         ("TLS", "\x16\x03\x01\x02\0\x01\0\x01\u{fc}\x03\x03"),
         ("a bare request", "GET /mcp\r\n\r\n"),
         ("HTTP/3.0", "GET /mcp HTTP/3.0\r\nHost: 127.0.0.1\r\n\r\n"),
+        ("HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
         ("no colon", "GET /mcp HTTP/1.1\r\nHost 127.0.0.1\r\n\r\n"),
         ("a blank target", "GET  HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
     ] {

@@ -142,6 +142,17 @@ fn a_chunked_answer_is_put_together_from_its_chunks() {
 }
 
 #[test]
+fn a_length_beside_chunks_does_not_reach_the_client() {
+    let site = site(Reply::raw(
+        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n\
+         7\r\n{\"a\":1}\r\n0\r\n\r\n",
+    ));
+    let answer = site.gateway.ask(&Request::call("echo"));
+    let whole = (answer.status, answer.text()) == (200, "{\"a\":1}".to_owned());
+    assert!(whole || answer.status == 502, "{answer:?}");
+}
+
+#[test]
 fn an_answer_that_ends_with_its_connection_ends_for_the_client() {
     let site = site(Reply::raw_then_close(
         "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n{\"all\":true}",

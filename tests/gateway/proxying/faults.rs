@@ -82,6 +82,7 @@ fn an_upstream_that_goes_before_its_head() {
 fn an_upstream_that_speaks_something_else() {
     for garbage in [
         "SSH-2.0-OpenSSH_9.2\r\n\r\n",
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
         "HTTP/1.1 999999 No\r\n\r\n",
         "HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
         "\0\0\0\x04\x01\0\0\0\0\r\n\r\n",
