@@ -6,6 +6,7 @@ pub mod discover;
 pub mod forward;
 pub mod handshake;
 pub mod hop;
+pub mod message;
 pub mod pipeline;
 pub mod place;
 pub mod receive;

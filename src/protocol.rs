@@ -2,6 +2,7 @@
 
 pub mod event;
 pub mod frame;
+pub mod head;
 pub mod header;
 pub mod lexer;
 pub mod method;

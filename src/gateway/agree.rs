@@ -1,15 +1,14 @@
 //! The routing headers against the body, and what they become on the way to the upstream: each one
 //! line at most, with the value that the body has.
 
-use std::borrow::Cow;
-
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::message::Message;
 use super::place::Placed;
-use crate::policy::plan::{LegacyHeaders, Missing, Protocol};
-use crate::protocol::frame::{Field, Frame, Kind, Text};
+use crate::policy::plan::{LegacyHeaders, Missing, Protocol, Route};
+use crate::protocol::frame::Text;
+use crate::protocol::head::Fields;
 use crate::protocol::header::{self, Malformed, Reading, spelled};
-use crate::protocol::method;
 use crate::protocol::refusal::{HeaderFault, MessageFault, Refusal};
 use crate::protocol::version::Era;
 
@@ -29,11 +28,16 @@ enum Line {
 }
 
 impl Line {
-    /// The line that says `value`, where `found` is what the client sent.
-    fn says(value: HeaderValue, found: Reading<'_>) -> Line {
+    /// The line that says `text`, encoded where it must be. What the client sent stays where it
+    /// is the same.
+    fn encoded(text: &str, found: Reading<'_>) -> Line {
         match found {
-            Reading::Once(bytes) if bytes == value.as_bytes() => Line::Keep,
-            Reading::Once(_) | Reading::Absent | Reading::Repeated => Line::Set(value),
+            Reading::Once(bytes) if bytes == text.as_bytes() && header::stands_plain(text) => {
+                Line::Keep
+            }
+            Reading::Once(_) | Reading::Absent | Reading::Repeated => {
+                Line::Set(header::encode(text))
+            }
         }
     }
 
@@ -91,23 +95,19 @@ fn write(headers: &mut HeaderMap, name: HeaderName, line: Line) {
 /// repeats where it is no string (−32602).
 pub fn agree(
     placed: &Placed,
-    frame: &Frame,
+    message: &Message<'_>,
+    fields: &Fields<'_>,
     headers: &HeaderMap,
-    protocol: &Protocol,
-    name_bytes_max: usize,
+    route: &Route,
 ) -> Result<Routing, Refusal> {
-    let method = frame.method().unwrap_or_default();
-    let message = Message {
-        frame,
-        method: &method,
-        name_field: method::name_field(&method),
-        method_line: header::read(headers, &header::METHOD),
-        name_line: header::read(headers, &header::NAME),
-        name_bytes_max,
+    let lines = Lines {
+        message,
+        fields,
+        name_bytes_max: route.bounds.name_bytes_max,
     };
     match placed.era() {
-        Era::Modern => message.agree_modern(placed, protocol.missing),
-        Era::Legacy => message.agree_legacy(headers, protocol.legacy),
+        Era::Modern => lines.agree_modern(placed, route.protocol.missing),
+        Era::Legacy => lines.agree_legacy(headers, route.protocol.legacy),
     }
 }
 
@@ -115,8 +115,12 @@ pub fn agree(
 ///
 /// # Errors
 /// [`HeaderFault::Legacy`] where the route refuses them.
-pub fn agree_bodiless(headers: &HeaderMap, protocol: &Protocol) -> Result<Routing, HeaderFault> {
-    read_session(headers)?;
+pub fn agree_bodiless(
+    fields: &Fields<'_>,
+    headers: &HeaderMap,
+    protocol: &Protocol,
+) -> Result<Routing, HeaderFault> {
+    read_session(fields)?;
     if protocol.legacy == LegacyHeaders::Refuse {
         refuse_any(headers)?;
     }
@@ -129,34 +133,36 @@ pub fn agree_bodiless(headers: &HeaderMap, protocol: &Protocol) -> Result<Routin
 }
 
 /// A message beside the lines that speak of it.
-struct Message<'a> {
-    frame: &'a Frame,
-    method: &'a str,
-    name_field: Option<Field>,
-    method_line: Reading<'a>,
-    name_line: Reading<'a>,
+struct Lines<'a> {
+    message: &'a Message<'a>,
+    fields: &'a Fields<'a>,
     name_bytes_max: usize,
 }
 
-impl Message<'_> {
+impl Lines<'_> {
     fn agree_modern(&self, placed: &Placed, missing: Missing) -> Result<Routing, Refusal> {
-        let name = match self.name_field {
-            Some(field) => Some(self.text(field)?),
-            None => None,
-        };
-        if !header::stands_plain(self.method) {
-            return Err(HeaderFault::Malformed {
-                name: spelled::METHOD,
-                why: Malformed::Byte,
-                body: Some(self.method.to_owned()),
+        let method = self.message.method();
+        if let Some((field, Text::Absent | Text::WrongType)) = self.message.target() {
+            return Err(MessageFault::NameParameter {
+                key: field.key(),
+                method: method.to_owned(),
             }
             .into());
         }
-        let required = self.frame.kind() == Kind::Request && missing == Missing::Reject;
-        if !self.confirms_method()? && required {
-            return Err(missing_line(spelled::METHOD, self.method).into());
+        if !header::stands_plain(method) {
+            return Err(HeaderFault::Malformed {
+                name: spelled::METHOD,
+                why: Malformed::Byte,
+                body: Some(method.to_owned()),
+            }
+            .into());
         }
-        if let Some(name) = &name
+        let required = self.message.is_request() && missing == Missing::Reject;
+        if !self.confirms_method()? && required {
+            return Err(missing_line(spelled::METHOD, method).into());
+        }
+        let name = self.message.name();
+        if let Some(name) = name
             && !self.confirms_name(name)?
             && required
         {
@@ -164,14 +170,13 @@ impl Message<'_> {
         }
         let version = placed.version().unwrap_or_default();
         Ok(Routing {
-            version: if placed.version_in_header() {
-                Line::Keep
-            } else {
-                Line::plain(version, Reading::Absent)
+            version: match placed.version_in_header() {
+                true => Line::Keep,
+                false => Line::plain(version, Reading::Absent),
             },
-            method: Line::plain(self.method, self.method_line),
+            method: Line::plain(method, self.fields.method),
             name: match name {
-                Some(name) => Line::says(header::encode(&name), self.name_line),
+                Some(name) => Line::encoded(name, self.fields.name),
                 None => Line::Remove,
             },
             params: true,
@@ -179,15 +184,15 @@ impl Message<'_> {
     }
 
     fn agree_legacy(&self, headers: &HeaderMap, rule: LegacyHeaders) -> Result<Routing, Refusal> {
-        read_session(headers)?;
-        // A legacy body may name its target by something else than a string; then there is
-        // nothing to rebuild, and nothing that a header could agree with.
-        let name = self.name_field.and_then(|field| self.text(field).ok());
+        read_session(self.fields)?;
+        let (method, name) = (self.message.method(), self.message.name());
         match rule {
             LegacyHeaders::Verify => {
                 self.confirms_method()?;
-                if self.name_field.is_some() {
-                    self.confirms_name(name.as_deref().unwrap_or_default())?;
+                // A legacy body may name its target by something else than a string; then there
+                // is nothing that a header could agree with, and nothing to rebuild.
+                if self.message.target().is_some() {
+                    self.confirms_name(name.unwrap_or_default())?;
                 }
             }
             LegacyHeaders::Drop => {}
@@ -195,14 +200,13 @@ impl Message<'_> {
         }
         Ok(Routing {
             version: Line::Keep,
-            method: if self.method.is_empty() {
-                Line::Remove
-            } else {
-                Line::plain(self.method, self.method_line)
+            method: match method {
+                "" => Line::Remove,
+                method => Line::plain(method, self.fields.method),
             },
-            name: match name.map(|name| header::encode(&name)) {
-                Some(value) if value.len() <= LEGACY_NAME_BYTES_MAX => {
-                    Line::says(value, self.name_line)
+            name: match name {
+                Some(name) if header::encoded_len(name) <= LEGACY_NAME_BYTES_MAX => {
+                    Line::encoded(name, self.fields.name)
                 }
                 Some(_) | None => Line::Remove,
             },
@@ -210,28 +214,18 @@ impl Message<'_> {
         })
     }
 
-    /// The parameter that names the target.
-    fn text(&self, field: Field) -> Result<Cow<'_, str>, MessageFault> {
-        match self.frame.text(field) {
-            Text::Is(text) => Ok(text),
-            Text::Absent | Text::WrongType => Err(MessageFault::NameParameter {
-                key: field.key(),
-                method: self.method.to_owned(),
-            }),
-        }
-    }
-
     /// Whether `Mcp-Method` is there; it then agrees.
     fn confirms_method(&self) -> Result<bool, HeaderFault> {
         let name = spelled::METHOD;
-        match self.method_line {
+        let body = self.message.method();
+        match self.fields.method {
             Reading::Absent => Ok(false),
             Reading::Repeated => Err(HeaderFault::Repeated { name }),
-            Reading::Once(value) if value == self.method.as_bytes() => Ok(true),
+            Reading::Once(value) if value == body.as_bytes() => Ok(true),
             Reading::Once(value) => Err(HeaderFault::Mismatch {
                 name,
                 header: String::from_utf8_lossy(value).into_owned(),
-                body: self.method.to_owned(),
+                body: body.to_owned(),
             }),
         }
     }
@@ -239,7 +233,7 @@ impl Message<'_> {
     /// Whether `Mcp-Name` is there; it then agrees once decoded.
     fn confirms_name(&self, body: &str) -> Result<bool, HeaderFault> {
         let name = spelled::NAME;
-        let value = match self.name_line {
+        let value = match self.fields.name {
             Reading::Absent => return Ok(false),
             Reading::Repeated => return Err(HeaderFault::Repeated { name }),
             Reading::Once(value) => value,
@@ -269,8 +263,8 @@ fn missing_line(name: &'static str, body: &str) -> HeaderFault {
 }
 
 /// A request belongs to one session; of two, hops before and behind us may read different ones.
-fn read_session(headers: &HeaderMap) -> Result<(), HeaderFault> {
-    match header::read(headers, &header::SESSION_ID) {
+fn read_session(fields: &Fields<'_>) -> Result<(), HeaderFault> {
+    match fields.session_id {
         Reading::Absent | Reading::Once(_) => Ok(()),
         Reading::Repeated => Err(HeaderFault::Repeated {
             name: spelled::SESSION_ID,

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, EXPECT, FORWARDED, HOST};
+use http::header::{ACCEPT_ENCODING, HOST};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
@@ -19,7 +19,6 @@ use crate::protocol::refusal::UpstreamFault;
 use crate::protocol::version::Era;
 
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
-const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 const X_FORWARDED: &str = "x-forwarded-";
 
 /// Where the requests of a route go.
@@ -138,25 +137,14 @@ fn target(upstream: &Upstream, query: Option<&str>) -> Result<Uri, http::Error> 
 
 /// Turns the headers that came from the client into those that go to the upstream.
 fn depart(headers: &mut HeaderMap, routing: Routing, era: Era) {
-    hop::strip(headers);
-    headers.remove(EXPECT);
-    // The length is that of the bytes that go on; the HTTP library writes it.
-    headers.remove(CONTENT_LENGTH);
-    headers.remove(FORWARDED);
-    headers.remove(X_REAL_IP);
-    if era == Era::Modern {
-        headers.remove(header::SESSION_ID);
-        headers.remove(header::LAST_EVENT_ID);
-    }
     let passes_params = routing.passes_params();
-    let strange: Vec<HeaderName> = headers
-        .keys()
-        .filter(|name| is_strange(name.as_str(), passes_params))
-        .cloned()
-        .collect();
-    for name in strange {
-        headers.remove(name);
-    }
+    hop::strip(headers, |name| match name {
+        // The body was asked for here, and its length is that of the bytes that go on.
+        "expect" | "content-length" => true,
+        "forwarded" | "x-real-ip" => true,
+        "mcp-session-id" | "last-event-id" => era == Era::Modern,
+        name => is_strange(name, passes_params),
+    });
     // What must be read of an answer can be read only as it is.
     headers.insert(ACCEPT_ENCODING, IDENTITY);
     routing.apply(headers);

@@ -1,32 +1,38 @@
 //! Header fields that belong to one connection and never cross to the next (RFC 9110, 7.6.1).
 
-use http::header::{
-    ACCEPT, CONNECTION, CONTENT_TYPE, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
-    TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, HOST, HeaderName};
 use http::{HeaderMap, HeaderValue};
+use smallvec::SmallVec;
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-
-/// Removes what belongs to the connection that `headers` came from, nominated fields included.
-pub fn strip(headers: &mut HeaderMap) {
-    if headers.get_all(CONNECTION).iter().any(nominates) {
-        strip_nominated(headers);
+/// Removes what belongs to the connection that `headers` came from, the fields that it nominates,
+/// and those for which `also` is true, which is asked with each name in lower case.
+pub fn strip(headers: &mut HeaderMap, also: impl Fn(&str) -> bool) {
+    let mut doomed: SmallVec<[HeaderName; 8]> = headers
+        .keys()
+        .filter(|name| belongs_to_connection(name.as_str()) || also(name.as_str()))
+        .cloned()
+        .collect();
+    if doomed.contains(&CONNECTION) && headers.get_all(CONNECTION).iter().any(nominates) {
+        doomed.extend(nominated(headers));
     }
-    for name in [
-        CONNECTION,
-        KEEP_ALIVE,
-        PROXY_CONNECTION,
-        PROXY_AUTHENTICATE,
-        PROXY_AUTHORIZATION,
-        TE,
-        TRAILER,
-        TRANSFER_ENCODING,
-        UPGRADE,
-    ] {
+    for name in doomed {
         headers.remove(name);
     }
+}
+
+fn belongs_to_connection(name: &str) -> bool {
+    matches!(
+        name,
+        "connection"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "proxy-connection"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+    )
 }
 
 /// Nearly every `Connection` line nominates nothing.
@@ -40,17 +46,14 @@ fn is_for_all(name: &HeaderName) -> bool {
     *name == CONTENT_TYPE || *name == ACCEPT || *name == HOST || name.as_str().starts_with("mcp-")
 }
 
-fn strip_nominated(headers: &mut HeaderMap) {
-    let nominated: Vec<HeaderName> = headers
+fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
+    headers
         .get_all(CONNECTION)
         .iter()
         .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
         .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
         .filter(|name| !is_for_all(name))
-        .collect();
-    for name in nominated {
-        headers.remove(name);
-    }
+        .collect()
 }
 
 #[cfg(test)]
@@ -67,13 +70,14 @@ mod tests {
             ("x-one", "1"),
             ("x-two", "2"),
             ("x-three", "3"),
+            ("x-four", "4"),
             ("keep-alive", "timeout=5"),
             ("te", "trailers"),
             ("upgrade", "h2c"),
         ] {
             headers.append(name, HeaderValue::from_static(value));
         }
-        strip(&mut headers);
+        strip(&mut headers, |name| name == "x-four");
         let left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         assert_eq!(left, ["x-three", "mcp-name"]);
     }

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::ACCEPT;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use hyper::body::Incoming;
 
 use super::agree::{self, Routing};
 use super::forward::Destination;
+use super::message::Message;
 use super::place::{self, Placed};
 use super::relay::{self, Outgoing, Source};
 use super::session::Sessions;
@@ -18,11 +20,12 @@ use crate::net::listener::{self, ConnectionEnd};
 use crate::net::upstream::Pool;
 use crate::observe::{self, Exchange, Level, Log};
 
-use crate::policy::plan::{LegacyRefusals, Listen, Plan, Route};
-use crate::protocol::frame::{self, Frame, Paths, Text};
+use crate::policy::plan::{Bounds, LegacyRefusals, Listen, Plan, Route};
+use crate::protocol::frame::{self, Paths};
+use crate::protocol::head::Fields;
 use crate::protocol::header::{self, Reading};
 use crate::protocol::method;
-use crate::protocol::refusal::{self, Accepts, Addressee, HttpFault, MessageFault, Refusal};
+use crate::protocol::refusal::{self, Addressee, HttpFault, MessageFault, Refusal};
 use crate::protocol::version::{Era, Version};
 
 /// The running gateway: a plan with the connections and sessions that belong to it.
@@ -44,7 +47,7 @@ struct Serving {
 }
 
 impl Gateway {
-    /// The gateway that `plan` describes. Needs a runtime.
+    /// The gateway that `plan` describes.
     ///
     /// # Errors
     /// An upstream's authority or path that no request can carry; a checked plan has none.
@@ -59,7 +62,7 @@ impl Gateway {
             let pool = match known {
                 Some(pool) => pool.clone(),
                 None => {
-                    pools.push(Pool::start(route.upstream.clone()));
+                    pools.push(Pool::new(route.upstream.clone()));
                     pools[pools.len() - 1].clone()
                 }
             };
@@ -99,7 +102,7 @@ impl listener::Serve for Gateway {
         let (head, body) = request.into_parts();
         let mut exchange = self.0.log.exchange(peer, &head.method, head.uri.path());
         let mut to = Addressee {
-            accepts: Accepts::of(&head.headers),
+            accept: head.headers.get(ACCEPT).cloned(),
             id: None,
             era: None,
             in_band: true,
@@ -144,12 +147,13 @@ async fn answer(
     exchange: &mut Exchange,
     to: &mut Addressee,
 ) -> Result<Response<Source>, Refusal> {
-    let found = route::check_form(&head, &gateway.listen)
-        .and_then(|()| route::find(&gateway.routes, |serving| &serving.route, &head));
+    let fields = Fields::read(&head.headers);
+    let found = route::check_form(&head, &fields, &gateway.listen)
+        .and_then(|()| route::find(&gateway.routes, |serving| &serving.route, &head, &fields));
     let serving = match found {
         Ok(serving) => serving,
         Err(refusal) => {
-            receive::drain_unread(&head, body, &crate::policy::plan::Bounds::default());
+            receive::drain_unread(&head, body, &Bounds::default());
             return Err(refusal.into());
         }
     };
@@ -176,7 +180,8 @@ async fn post(
     to: &mut Addressee,
 ) -> Result<Response<Source>, Refusal> {
     let route = &*serving.route;
-    if let Err(refusal) = receive::check(&head, &route.bounds) {
+    let fields = Fields::read(&head.headers);
+    if let Err(refusal) = receive::check(&fields, &body, &route.bounds) {
         receive::drain_unread(&head, body, &route.bounds);
         return Err(refusal.into());
     }
@@ -186,7 +191,8 @@ async fn post(
         to.id = flaw.id().map(Bytes::copy_from_slice);
         MessageFault::Unreadable(flaw)
     })?;
-    let (placed, routing) = judge(serving, &head.headers, &frame, exchange, to)?;
+    let message = Message::of(&frame);
+    let (placed, routing) = judge(serving, &message, &fields, &head.headers, exchange, to)?;
     let era = placed.era();
     let request = serving
         .destination
@@ -194,9 +200,9 @@ async fn post(
     let (response, lease) = serving.destination.send(request).await?;
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());
-    match (era, frame.method().as_deref()) {
-        (Era::Modern, Some(method::DISCOVER)) => discover::settle(response, lease, route).await,
-        (Era::Legacy, Some(method::INITIALIZE)) => {
+    match (era, message.method()) {
+        (Era::Modern, method::DISCOVER) => discover::settle(response, lease, route).await,
+        (Era::Legacy, method::INITIALIZE) => {
             let settled = handshake::settle(response, lease, route, &serving.sessions).await;
             settled.map_err(|ended| {
                 if let Some(session) = ended.session {
@@ -212,38 +218,30 @@ async fn post(
 /// Era, headers, version and method of a message, in the order in which the first failure wins.
 fn judge(
     serving: &Serving,
+    message: &Message<'_>,
+    fields: &Fields<'_>,
     headers: &HeaderMap,
-    frame: &Frame,
     exchange: &mut Exchange,
     to: &mut Addressee,
 ) -> Result<(Placed, Routing), Refusal> {
-    let protocol = &serving.route.protocol;
-    let method = frame.method().unwrap_or_default();
+    let route = &*serving.route;
+    let frame = message.frame();
     to.id = frame.id().map(|id| frame.body().slice_ref(id));
-    to.probe = method == method::DISCOVER;
-    let name = match method::name_field(&method).map(|field| frame.text(field)) {
-        Some(Text::Is(name)) => Some(name),
-        Some(Text::Absent | Text::WrongType) | None => None,
-    };
-    exchange.called(&method, name.as_deref());
-    let version = header::read(headers, &header::PROTOCOL_VERSION);
-    let placed = place::place(frame, version, protocol, || session(serving, headers))?;
+    to.probe = message.method() == method::DISCOVER;
+    exchange.called(message.method(), message.name());
+    let placed = place::place(message, fields.protocol_version, &route.protocol, || {
+        session(serving, fields)
+    })?;
     to.era = Some(placed.era());
     exchange.placed(placed.era().as_str(), placed.known_version());
-    let routing = agree::agree(
-        &placed,
-        frame,
-        headers,
-        protocol,
-        serving.route.bounds.name_bytes_max,
-    )?;
-    placed.accept(frame, protocol)?;
+    let routing = agree::agree(&placed, message, fields, headers, route)?;
+    placed.accept(message, &route.protocol)?;
     Ok((placed, routing))
 }
 
 /// The version of the session that a request names, if it is known.
-fn session(serving: &Serving, headers: &HeaderMap) -> Option<Version> {
-    match header::read(headers, &header::SESSION_ID) {
+fn session(serving: &Serving, fields: &Fields<'_>) -> Option<Version> {
+    match fields.session_id {
         Reading::Once(id) => serving.sessions.version(id),
         Reading::Absent | Reading::Repeated => None,
     }
@@ -257,11 +255,13 @@ async fn bodiless(
     to: &mut Addressee,
 ) -> Result<Response<Source>, Refusal> {
     let protocol = &serving.route.protocol;
-    let version = header::read(&head.headers, &header::PROTOCOL_VERSION);
-    let placed = place::place_bodiless(version, protocol, || session(serving, &head.headers))?;
+    let fields = Fields::read(&head.headers);
+    let placed = place::place_bodiless(fields.protocol_version, protocol, || {
+        session(serving, &fields)
+    })?;
     to.era = Some(placed.era());
     exchange.placed(placed.era().as_str(), placed.known_version());
-    let routing = agree::agree_bodiless(&head.headers, protocol)?;
+    let routing = agree::agree_bodiless(&fields, &head.headers, protocol)?;
     let ends_session = head.method == Method::DELETE;
     let session = head
         .headers

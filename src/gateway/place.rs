@@ -1,7 +1,8 @@
 //! Which era and version a message belongs to. The body decides; the version header confirms it.
 
+use super::message::Message;
 use crate::policy::plan::{Missing, Protocol};
-use crate::protocol::frame::{Field, Frame, Kind, Shape, Text};
+use crate::protocol::frame::{Field, Kind, Shape, Text};
 use crate::protocol::header::{self, Reading, spelled};
 use crate::protocol::method;
 use crate::protocol::refusal::{HeaderFault, HttpFault, MessageFault, Refusal, VersionFault};
@@ -96,9 +97,9 @@ impl Placed {
     ///
     /// # Errors
     /// [`VersionFault`]: the version first, then the method.
-    pub fn accept(&self, frame: &Frame, protocol: &Protocol) -> Result<(), Refusal> {
+    pub fn accept(&self, message: &Message<'_>, protocol: &Protocol) -> Result<(), Refusal> {
         let versions = protocol.versions;
-        let method = frame.method().unwrap_or_default();
+        let method = message.method();
         let handshake = self.era == Era::Legacy && method == method::INITIALIZE;
         let accepted = match &self.version {
             Some(Named::Known(version)) => versions.contains(*version) && version.era() == self.era,
@@ -106,7 +107,7 @@ impl Placed {
             None => versions.serves_legacy(),
         };
         if handshake && !versions.serves_legacy() {
-            let requested = match frame.text(Field::ProtocolVersion) {
+            let requested = match message.frame().text(Field::ProtocolVersion) {
                 Text::Is(version) => version.into_owned(),
                 Text::Absent | Text::WrongType => String::new(),
             };
@@ -124,9 +125,9 @@ impl Placed {
             };
             return Err(self.unsupported(supported));
         }
-        if self.era == Era::Modern && method::is_legacy_only(&method) {
+        if self.era == Era::Modern && method::is_legacy_only(method) {
             return Err(VersionFault::MethodNotFound {
-                method: method.into_owned(),
+                method: method.to_owned(),
                 supported: versions,
             }
             .into());
@@ -158,35 +159,35 @@ impl Placed {
 /// # Errors
 /// The refusals of `_meta` (−32602) and of the version header (−32020), in this order.
 pub fn place(
-    frame: &Frame,
+    message: &Message<'_>,
     reading: Reading<'_>,
     protocol: &Protocol,
     session: impl FnOnce() -> Option<Version>,
 ) -> Result<Placed, Refusal> {
     let serves_modern = protocol.versions.serves_modern();
-    match frame.text(Field::MetaProtocolVersion) {
+    match message.frame().text(Field::MetaProtocolVersion) {
         // That the route has no modern version is −32600, and precedes what else is wrong.
         Text::Is(version) if !serves_modern => {
             let named = Named::of(&version);
             Err(Placed::by_client(Era::Modern, named).unsupported(protocol.versions))
         }
-        Text::Is(version) => place_modern(frame, &version, reading, protocol),
+        Text::Is(version) => place_modern(message, &version, reading, protocol),
         Text::WrongType => Err(META_VERSION.into()),
         Text::Absent => match read_version(reading)? {
-            Some(named) => place_by_header(frame, named, protocol),
-            None => place_headerless(frame, protocol, session),
+            Some(named) => place_by_header(message, named, protocol),
+            None => place_headerless(message, protocol, session),
         },
     }
 }
 
 fn place_modern(
-    frame: &Frame,
+    message: &Message<'_>,
     version: &str,
     reading: Reading<'_>,
     protocol: &Protocol,
 ) -> Result<Placed, Refusal> {
-    let is_request = frame.kind() == Kind::Request;
-    if is_request && frame.client_capabilities() != Shape::Object {
+    let is_request = message.is_request();
+    if is_request && message.frame().client_capabilities() != Shape::Object {
         return Err(MessageFault::MetaKey {
             key: CAPABILITIES_KEY,
             expected: "an object",
@@ -226,12 +227,16 @@ fn place_modern(
 }
 
 /// The body names no version, the header does.
-fn place_by_header(frame: &Frame, named: Named, protocol: &Protocol) -> Result<Placed, Refusal> {
+fn place_by_header(
+    message: &Message<'_>,
+    named: Named,
+    protocol: &Protocol,
+) -> Result<Placed, Refusal> {
     let modern = named.signals_modern();
     let era = if modern { Era::Modern } else { Era::Legacy };
     let placed = Placed::by_client(era, named);
-    let is_handshake = frame.method().as_deref() == Some(method::INITIALIZE);
-    match frame.kind() {
+    let is_handshake = message.method() == method::INITIALIZE;
+    match message.frame().kind() {
         Kind::Request if modern && is_handshake => Err(HeaderFault::Mismatch {
             name: spelled::PROTOCOL_VERSION,
             header: placed.version().unwrap_or_default().to_owned(),
@@ -249,11 +254,11 @@ fn place_by_header(frame: &Frame, named: Named, protocol: &Protocol) -> Result<P
 
 /// Neither the body nor a header names a version.
 fn place_headerless(
-    frame: &Frame,
+    message: &Message<'_>,
     protocol: &Protocol,
     session: impl FnOnce() -> Option<Version>,
 ) -> Result<Placed, Refusal> {
-    let is_handshake = frame.method().as_deref() == Some(method::INITIALIZE);
+    let is_handshake = message.method() == method::INITIALIZE;
     let version = if is_handshake { None } else { session() };
     if !is_handshake && version.is_none() && !protocol.versions.serves_headerless() {
         return Err(HeaderFault::Missing {

@@ -1,27 +1,31 @@
 //! The request's body: taken in whole within its bounds, or read and thrown away after a refusal.
 
 use std::error::Error;
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use http::header::EXPECT;
 use http::request::Parts;
-use http_body::Body;
+use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{sleep, timeout};
 
 use crate::policy::plan::Bounds;
-use crate::protocol::header::{self, Reading};
+use crate::protocol::head::Fields;
+use crate::protocol::header::Reading;
 use crate::protocol::refusal::BodyFault;
 
 /// Judges what the head says of the body.
 ///
 /// # Errors
 /// 415 for another media type or any content coding, 413 for an announced length over the bound.
-pub fn check(head: &Parts, bounds: &Bounds) -> Result<(), BodyFault> {
-    match header::read(&head.headers, &CONTENT_TYPE) {
+pub fn check(fields: &Fields<'_>, body: &Incoming, bounds: &Bounds) -> Result<(), BodyFault> {
+    match fields.content_type {
         Reading::Once(value) if is_json(value) => {}
         reading => {
             return Err(BodyFault::MediaType {
@@ -29,7 +33,7 @@ pub fn check(head: &Parts, bounds: &Bounds) -> Result<(), BodyFault> {
             });
         }
     }
-    match header::read(&head.headers, &CONTENT_ENCODING) {
+    match fields.content_encoding {
         Reading::Absent => {}
         reading => {
             return Err(BodyFault::ContentEncoding {
@@ -37,16 +41,12 @@ pub fn check(head: &Parts, bounds: &Bounds) -> Result<(), BodyFault> {
             });
         }
     }
-    let length = head
-        .headers
-        .get(CONTENT_LENGTH)
-        .and_then(|length| length.to_str().ok());
-    match length.and_then(|length| length.parse::<u64>().ok()) {
-        Some(length) if length > bounds.body_bytes_max as u64 => Err(BodyFault::TooLarge {
+    if body.size_hint().lower() > bounds.body_bytes_max as u64 {
+        return Err(BodyFault::TooLarge {
             max: bounds.body_bytes_max,
-        }),
-        Some(_) | None => Ok(()),
+        });
     }
+    Ok(())
 }
 
 /// Whether a media type is JSON, in UTF-8 where it names a charset.
@@ -144,23 +144,34 @@ pub async fn whole(mut body: Incoming, bounds: &Bounds) -> Result<Bytes, BodyFau
 /// The next piece of a body; trailers are passed over.
 async fn next(body: &mut Incoming, idle: Duration) -> Result<Option<Bytes>, BodyFault> {
     loop {
-        match timeout(idle, body.frame()).await {
-            Err(_) => return Err(BodyFault::Timeout { max: idle }),
-            Ok(None) => return Ok(None),
-            Ok(Some(Err(error))) if is_gone(&error) => {
+        let frame = match at_once(body).await {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => match timeout(idle, body.frame()).await {
+                Ok(frame) => frame,
+                Err(_) => return Err(BodyFault::Timeout { max: idle }),
+            },
+        };
+        match frame {
+            None => return Ok(None),
+            Some(Err(error)) if is_gone(&error) => {
                 // Nobody is left to be answered. Whoever watches the connection drops this
                 // exchange; the pause only bounds it.
                 sleep(idle).await;
                 return Err(BodyFault::Broken);
             }
-            Ok(Some(Err(_))) => return Err(BodyFault::Broken),
-            Ok(Some(Ok(frame))) => {
+            Some(Err(_)) => return Err(BodyFault::Broken),
+            Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
                 }
             }
         }
     }
+}
+
+/// What is there already: a small body mostly came with its head, and needs no timer.
+async fn at_once(body: &mut Incoming) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx))).await
 }
 
 /// Whether a body ended because its client did, and not because it cannot be read.

@@ -2,40 +2,35 @@
 
 use std::net::IpAddr;
 
-use http::header::{HOST, ORIGIN, TRANSFER_ENCODING};
+use http::Uri;
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderMap, Uri};
 
 use crate::policy::plan::{Hosts, Listen, Origins, Route};
-use crate::protocol::header::{self, Reading};
+use crate::protocol::head::Fields;
+use crate::protocol::header::Reading;
 use crate::protocol::refusal::{BodyFault, HttpFault};
 
 /// Judges the form of a head, which no route can change.
 ///
 /// # Errors
 /// Bounds of the header fields, transfer codings, an unclear `Host`.
-pub fn check_form(head: &Parts, listen: &Listen) -> Result<(), HttpFault> {
-    if head.headers.len() > listen.header_count_max {
+pub fn check_form(head: &Parts, fields: &Fields<'_>, listen: &Listen) -> Result<(), HttpFault> {
+    if fields.count > listen.header_count_max {
         return Err(HttpFault::HeadTooLarge {
             limit: "listen.header_count_max",
             max: listen.header_count_max,
         });
     }
-    // A field line is `name: value CRLF`, the request line has two blanks and a version.
-    let fields: usize = head
-        .headers
-        .iter()
-        .map(|(n, v)| n.as_str().len() + v.len() + 4)
-        .sum();
     let target = head.uri.path().len() + head.uri.query().map_or(0, |query| query.len() + 1);
-    if fields + target + head.method.as_str().len() + 12 > listen.header_bytes_max {
+    let line = head.method.as_str().len() + target + "  HTTP/1.1\r\n".len();
+    if line + fields.bytes > listen.header_bytes_max {
         return Err(HttpFault::HeadTooLarge {
             limit: "listen.header_bytes_max",
             max: listen.header_bytes_max,
         });
     }
-    match header::read(&head.headers, &TRANSFER_ENCODING) {
+    match fields.transfer_encoding {
         Reading::Absent => Ok(()),
         Reading::Once(coding) if coding.eq_ignore_ascii_case(b"chunked") => Ok(()),
         Reading::Once(_) | Reading::Repeated => Err(BodyFault::TransferCoding.into()),
@@ -50,8 +45,9 @@ pub fn find<'r, T>(
     routes: &'r [T],
     of: impl Fn(&T) -> &Route,
     head: &Parts,
+    fields: &Fields<'_>,
 ) -> Result<&'r T, HttpFault> {
-    let host = host(&head.uri, &head.headers)?;
+    let host = host(&head.uri, fields.host)?;
     let path = head.uri.path();
     if path.starts_with("/.well-known/") || path == "/.well-known" {
         return Err(HttpFault::WellKnown);
@@ -64,7 +60,7 @@ pub fn find<'r, T>(
         }
         path_known = true;
         if admits_host(&route.hosts, host.host()) {
-            check_origin(&route.origins, &head.headers)?;
+            check_origin(&route.origins, fields.origin)?;
             return Ok(candidate);
         }
     }
@@ -84,9 +80,9 @@ fn is_path(route: &str, path: &str) -> bool {
 
 /// The host that a request names, one way only: `Host` once, and equal to the authority of an
 /// absolute target where there is one.
-fn host(uri: &Uri, headers: &HeaderMap) -> Result<Authority, HttpFault> {
+fn host(uri: &Uri, host: Reading<'_>) -> Result<Authority, HttpFault> {
     let unclear = |why| HttpFault::HostUnclear { why };
-    let value = match header::read(headers, &HOST) {
+    let value = match host {
         Reading::Absent => return Err(unclear("is missing")),
         Reading::Repeated => return Err(unclear("stands more than once")),
         Reading::Once(value) => value,
@@ -128,8 +124,8 @@ fn address(host: &str) -> Option<IpAddr> {
     bare.unwrap_or(host).parse().ok()
 }
 
-fn check_origin(origins: &Origins, headers: &HeaderMap) -> Result<(), HttpFault> {
-    let value = match header::read(headers, &ORIGIN) {
+fn check_origin(origins: &Origins, origin: Reading<'_>) -> Result<(), HttpFault> {
+    let value = match origin {
         Reading::Absent => return Ok(()),
         Reading::Repeated => {
             return Err(HttpFault::Origin {

@@ -2,8 +2,12 @@
 //! the exchange that uses them is.
 
 use std::error::Error;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,8 +24,10 @@ use crate::policy::plan::Upstream;
 
 /// The most that the head of an answer may take, and the size of read buffers.
 const READ_BUFFER_BYTES_MAX: usize = 64 << 10;
-/// How often connections that are no longer fresh are looked for.
-const REAP_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a connection looks at its deadline. Timers that are set and cleared with every request
+/// cost more than all that is done with its headers.
+const LOOK_MIN: Duration = Duration::from_millis(10);
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// How often a request that was provably not sent is tried on another connection that turns out
 /// to be closed; every one of them leaves the pool, so this only bounds a server that closes all.
 const ATTEMPTS_MAX: usize = 3;
@@ -59,7 +65,7 @@ impl Failure {
 #[derive(Debug)]
 pub struct Pool {
     upstream: Arc<Upstream>,
-    idle: Mutex<Vec<(Connection, Instant)>>,
+    idle: Mutex<Vec<Connection>>,
 }
 
 /// One connection. Dropping it ends it at once, whatever it is in the middle of.
@@ -67,6 +73,34 @@ pub struct Pool {
 struct Connection {
     sender: SendRequest<Full<Bytes>>,
     driver: AbortHandle,
+    deadline: Arc<Deadline>,
+}
+
+/// When a connection must have done what it is waited for: have the head of an answer, or be used
+/// again.
+#[derive(Debug)]
+struct Deadline {
+    origin: Instant,
+    /// Milliseconds after the origin; 0 is none.
+    after_ms: AtomicU64,
+    missed: AtomicBool,
+}
+
+impl Deadline {
+    fn set(&self, wait: Duration) {
+        let after = (self.origin.elapsed() + wait).as_millis();
+        let after = u64::try_from(after).unwrap_or(u64::MAX).max(1);
+        self.after_ms.store(after, Ordering::Relaxed);
+    }
+
+    fn clear(&self) {
+        self.after_ms.store(0, Ordering::Relaxed);
+    }
+
+    fn is_past(&self) -> bool {
+        let after = self.after_ms.load(Ordering::Relaxed);
+        after != 0 && self.origin.elapsed() >= Duration::from_millis(after)
+    }
 }
 
 impl Drop for Connection {
@@ -99,32 +133,25 @@ impl Lease {
         if connection.sender.is_closed() {
             return;
         }
+        connection.deadline.set(pool.upstream.idle_timeout);
         let mut idle = pool.lock();
+        if idle.len() >= pool.upstream.idle_connections_max {
+            idle.retain(|kept| !kept.sender.is_closed());
+        }
         if idle.len() < pool.upstream.idle_connections_max {
-            idle.push((connection, Instant::now()));
+            idle.push(connection);
         }
     }
 }
 
 impl Pool {
-    /// An empty pool, and the watch that closes what is no longer fresh. Needs a runtime.
+    /// An empty pool.
     #[must_use]
-    pub fn start(upstream: Arc<Upstream>) -> Arc<Pool> {
-        let pool = Arc::new(Pool {
+    pub fn new(upstream: Arc<Upstream>) -> Arc<Pool> {
+        Arc::new(Pool {
             upstream,
             idle: Mutex::default(),
-        });
-        let watched = Arc::downgrade(&pool);
-        tokio::spawn(async move {
-            loop {
-                sleep(REAP_INTERVAL).await;
-                let Some(pool) = watched.upgrade() else {
-                    return;
-                };
-                pool.reap(Instant::now());
-            }
-        });
-        pool
+        })
     }
 
     /// The upstream that this pool leads to.
@@ -146,15 +173,23 @@ impl Pool {
         let mut attempt = 1;
         loop {
             let mut lease = self.lease().await?;
-            let sending = lease.connection.sender.try_send_request(request);
-            let answer = timeout(self.upstream.response_header_timeout, sending).await;
-            match answer {
-                Ok(Ok(response)) => return Ok((response, lease)),
-                Ok(Err(mut unsent)) => match unsent.take_message() {
-                    Some(back) if attempt < ATTEMPTS_MAX => request = back,
-                    _ => return Err(Failure::Broken(unsent.into_error())),
-                },
-                Err(_) => return Err(Failure::HeaderTimeout),
+            let Connection {
+                sender, deadline, ..
+            } = &mut lease.connection;
+            deadline.set(self.upstream.response_header_timeout);
+            let mut unsent = match sender.try_send_request(request).await {
+                Ok(response) => {
+                    deadline.clear();
+                    return Ok((response, lease));
+                }
+                Err(unsent) => unsent,
+            };
+            match unsent.take_message() {
+                Some(back) if attempt < ATTEMPTS_MAX => request = back,
+                None if deadline.missed.load(Ordering::Relaxed) => {
+                    return Err(Failure::HeaderTimeout);
+                }
+                Some(_) | None => return Err(Failure::Broken(unsent.into_error())),
             }
             attempt += 1;
         }
@@ -182,14 +217,14 @@ impl Pool {
         })
     }
 
+    /// The connection that was used last. One that is no longer fresh ends here.
     fn take(&self) -> Option<Connection> {
-        let (connection, since) = self.lock().pop()?;
-        // The last one in is the freshest: if it is stale, so are all others.
-        if since.elapsed() < self.upstream.idle_timeout {
-            return Some(connection);
+        loop {
+            let connection = self.lock().pop()?;
+            if !connection.sender.is_closed() && !connection.deadline.is_past() {
+                return Some(connection);
+            }
         }
-        self.lock().clear();
-        None
     }
 
     async fn connect(&self) -> Result<Connection, Failure> {
@@ -203,26 +238,54 @@ impl Pool {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(Failure::Broken)?;
-        // A failure of the connection reaches its exchange through the sender.
-        let driver = tokio::spawn(async move {
-            let _ = driver.await;
+        let deadline = Arc::new(Deadline {
+            origin: Instant::now(),
+            after_ms: AtomicU64::new(0),
+            missed: AtomicBool::new(false),
         });
+        let driver = tokio::spawn(drive(driver, deadline.clone(), self.look_interval()));
         Ok(Connection {
             sender,
             driver: driver.abort_handle(),
+            deadline,
         })
     }
 
-    fn reap(&self, now: Instant) {
-        let mut idle = self.lock();
-        idle.retain(|(connection, since)| {
-            !connection.sender.is_closed()
-                && now.duration_since(*since) < self.upstream.idle_timeout
-        });
+    fn look_interval(&self) -> Duration {
+        let shortest = self
+            .upstream
+            .response_header_timeout
+            .min(self.upstream.idle_timeout);
+        (shortest / 4).clamp(LOOK_MIN, LOOK_MAX)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Connection, Instant)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
         // The list is whole between any two statements that touch it.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Drives the library's connection until it ends or misses its deadline. A failure reaches the
+/// exchange through the sender.
+async fn drive(
+    library: impl Future<Output = Result<(), hyper::Error>>,
+    deadline: Arc<Deadline>,
+    look_interval: Duration,
+) {
+    let mut library = pin!(library);
+    let mut look = pin!(sleep(look_interval));
+    poll_fn(|cx| {
+        if library.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        while look.as_mut().poll(cx).is_ready() {
+            if deadline.is_past() {
+                deadline.missed.store(true, Ordering::Relaxed);
+                return Poll::Ready(());
+            }
+            look.as_mut().reset(Instant::now() + look_interval);
+        }
+        Poll::Pending
+    })
+    .await;
 }

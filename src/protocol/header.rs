@@ -1,12 +1,12 @@
-//! The routing headers: their names, reading a field exactly once, and the encoding that carries
-//! any text in a header value (specification, "Request Metadata" and "Value Encoding").
+//! The routing headers: their names, and the encoding that carries any text in a header value
+//! (specification, "Request Metadata" and "Value Encoding").
 
 use std::borrow::Cow;
 use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 
 /// `MCP-Protocol-Version`.
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -44,19 +44,8 @@ pub enum Reading<'a> {
     Repeated,
 }
 
-/// Reads `name`, one field line only. A value is never split at commas.
-#[must_use]
-pub fn read<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Reading<'a> {
-    let mut lines = headers.get_all(name).iter();
-    match (lines.next(), lines.next()) {
-        (None, _) => Reading::Absent,
-        (Some(value), None) => Reading::Once(trim(value.as_bytes())),
-        (Some(_), Some(_)) => Reading::Repeated,
-    }
-}
-
 /// Removes SP and HTAB at both ends, nothing else.
-fn trim(mut value: &[u8]) -> &[u8] {
+pub(super) fn trim(mut value: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = value {
         value = rest;
     }
@@ -141,6 +130,15 @@ pub fn stands_plain(text: &str) -> bool {
         && !(bytes.starts_with(OPEN) && bytes.ends_with(CLOSE))
 }
 
+/// How many bytes the header value that stands for `text` has.
+#[must_use]
+pub fn encoded_len(text: &str) -> usize {
+    if stands_plain(text) {
+        return text.len();
+    }
+    OPEN.len() + text.len().div_ceil(3) * 4 + CLOSE.len()
+}
+
 /// The header value that stands for `text`: plain where it can be, encoded where it must.
 #[must_use]
 pub fn encode(text: &str) -> HeaderValue {
@@ -149,7 +147,7 @@ pub fn encode(text: &str) -> HeaderValue {
     {
         return value;
     }
-    let mut value = String::with_capacity(OPEN.len() + text.len().div_ceil(3) * 4 + CLOSE.len());
+    let mut value = String::with_capacity(encoded_len(text));
     value.push_str("=?base64?");
     STANDARD.encode_string(text, &mut value);
     value.push_str("?=");
@@ -163,28 +161,6 @@ mod tests {
     use proptest::prelude::*;
 
     const MAX: usize = 8192;
-
-    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
-        let mut map = HeaderMap::new();
-        for (name, value) in lines {
-            map.append(*name, HeaderValue::from_static(value));
-        }
-        map
-    }
-
-    #[test]
-    fn a_field_is_read_once_or_not_at_all() {
-        let map = headers(&[
-            ("mcp-method", "a"),
-            ("mcp-name", " x, y\t"),
-            ("mcp-name", "x"),
-        ]);
-        assert_eq!(read(&map, &METHOD), Reading::Once(b"a"));
-        assert_eq!(read(&map, &NAME), Reading::Repeated);
-        assert_eq!(read(&map, &SESSION_ID), Reading::Absent);
-        let map = headers(&[("mcp-name", " Seattle, WA\t")]);
-        assert_eq!(read(&map, &NAME), Reading::Once(b"Seattle, WA"));
-    }
 
     #[test]
     fn values_decode_as_the_specification_says() {
@@ -231,6 +207,7 @@ mod tests {
             let value = encode(&text);
             prop_assert!(value.as_bytes().iter().all(|b| is_plain(*b)));
             prop_assert_eq!(trim(value.as_bytes()), value.as_bytes());
+            prop_assert_eq!(value.len(), encoded_len(&text));
             let decoded = decode(value.as_bytes(), text.len()).map(Cow::into_owned);
             prop_assert_eq!(decoded, Ok(text));
         }

@@ -1,8 +1,8 @@
 //! A refusal as an HTTP response: which status, which body, in which form the client reads it.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::header::{ALLOW, CONTENT_TYPE};
+use http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -11,7 +11,7 @@ use crate::protocol::version::Era;
 
 /// Which form of answer a client accepts, of the two that we have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accepts {
+enum Accepts {
     /// `application/json`: wherever it is acceptable, or where nothing that we have is.
     Json,
     /// `text/event-stream` and not JSON.
@@ -19,15 +19,10 @@ pub enum Accepts {
 }
 
 impl Accepts {
-    /// Reads the `Accept` header of a request (RFC 9110, 12.5.1): of the ranges that match a form,
+    /// Reads the value of an `Accept` header (RFC 9110, 12.5.1): of the ranges that match a form,
     /// the most specific one says whether it is acceptable.
-    #[must_use]
-    pub fn of(headers: &HeaderMap) -> Accepts {
-        let mut lines = headers.get_all(ACCEPT).iter();
-        let (Some(line), None) = (lines.next(), lines.next()) else {
-            return Accepts::Json;
-        };
-        let accept = line.to_str().unwrap_or_default();
+    fn of(accept: Option<&HeaderValue>) -> Accepts {
+        let accept = accept.and_then(|line| line.to_str().ok()).unwrap_or("*/*");
         let json = is_acceptable(accept, "application/json", "application/*");
         let stream = is_acceptable(accept, "text/event-stream", "text/*");
         if stream && !json {
@@ -67,8 +62,8 @@ fn is_zero_weight(parameter: &str) -> bool {
 /// Whom a refusal is told to: as much as was known when it was refused.
 #[derive(Debug)]
 pub struct Addressee {
-    /// The form that the client accepts.
-    pub accepts: Accepts,
+    /// What the client says it accepts; read only if there is something to tell.
+    pub accept: Option<HeaderValue>,
     /// The raw id of its request, if it has a readable one.
     pub id: Option<Bytes>,
     /// The era that it was placed in.
@@ -114,7 +109,7 @@ pub fn answer(telling: &Telling, to: &Addressee) -> Response<Bytes> {
         ("application/problem+json", problem(telling, status))
     } else {
         let json = error(telling, to.id.as_deref());
-        match to.accepts {
+        match Accepts::of(to.accept.as_ref()) {
             Accepts::Json => ("application/json", json),
             Accepts::EventStream => ("text/event-stream", event(&json)),
         }
@@ -189,11 +184,10 @@ mod tests {
             ("text/html", Accepts::Json),
             ("*/*", Accepts::Json),
         ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(ACCEPT, HeaderValue::from_static(accept));
-            assert_eq!(Accepts::of(&headers), accepts, "{accept}");
+            let line = HeaderValue::from_static(accept);
+            assert_eq!(Accepts::of(Some(&line)), accepts, "{accept}");
         }
-        assert_eq!(Accepts::of(&HeaderMap::new()), Accepts::Json);
+        assert_eq!(Accepts::of(None), Accepts::Json);
     }
 
     #[test]
@@ -201,7 +195,7 @@ mod tests {
         let telling = Telling::own("not_found", 404, String::new());
         for id in ["9223372036854775807", "0", "\"\"", "\"a\\u0062\"", "-0"] {
             let to = Addressee {
-                accepts: Accepts::Json,
+                accept: None,
                 id: Some(Bytes::from(id)),
                 era: None,
                 in_band: true,

@@ -422,7 +422,10 @@ class Events(EventStore):
         return stream
 
 
-listener = socket.create_server(("127.0.0.1", 0))
+# asyncio turns Nagle's delay off only for sockets that name their protocol.
+listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+listener.bind(("127.0.0.1", 0))
+listener.listen()
 app = server.streamable_http_app(event_store=Events(), retry_interval=50)
 print(f"listening on http://127.0.0.1:{listener.getsockname()[1]}/mcp", file=sys.stderr, flush=True)
 uvicorn.Server(uvicorn.Config(app, log_level="critical")).run(sockets=[listener])
