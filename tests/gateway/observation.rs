@@ -278,6 +278,18 @@ fn the_log_can_go_to_a_file_or_nowhere() {
     assert_eq!(silent.gateway.lines().len(), quiet);
 }
 
+#[test]
+fn a_log_that_nobody_reads_holds_nothing_up() {
+    let site = Site::with(|policy| policy.set("/log/backlog_bytes_max", json!("64Ki")));
+    site.gateway.stop_reading();
+    // Some 400 bytes each: many times what the pipe and the backlog hold together.
+    let mut client = site.gateway.connect();
+    for _ in 0..1500 {
+        assert_eq!(client.exchange(&Request::call("echo")).status, 200);
+    }
+    assert_eq!(site.upstream.runs("echo"), 1500);
+}
+
 fn probe(address: SocketAddr, path: &str) -> Response {
     Client::connect(address).exchange(&Request::new("GET", path))
 }

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Instant;
@@ -31,6 +32,8 @@ pub(crate) struct Gateway {
 struct Lines {
     seen: Mutex<Vec<String>>,
     changed: Condvar,
+    /// Nobody reads any more, but the pipe stays open.
+    is_deaf: AtomicBool,
 }
 
 impl Lines {
@@ -40,6 +43,9 @@ impl Lines {
             let line = String::from_utf8_lossy(&line).into_owned();
             self.seen.lock().expect("no panic in a log").push(line);
             self.changed.notify_all();
+            while self.is_deaf.load(Ordering::SeqCst) {
+                thread::park();
+            }
         }
     }
 
@@ -119,6 +125,11 @@ impl Gateway {
     /// All that was written to standard error until now.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.lines.seen.lock().expect("no panic in a log").clone()
+    }
+
+    /// Reads no further line of standard error, which fills up then.
+    pub(crate) fn stop_reading(&self) {
+        self.lines.is_deaf.store(true, Ordering::SeqCst);
     }
 
     /// The records of exchanges among it.
