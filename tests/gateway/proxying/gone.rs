@@ -224,7 +224,7 @@ fn a_legacy_client_that_goes_leaves_the_gateway_as_it_was() {
 
 #[test]
 fn a_client_that_does_not_read_stops_the_stream_behind_it() {
-    // Two hundred chunks of 64 KiB are more than all the buffers on the way hold together.
+    // Two thousand chunks of 64 KiB are more than all the buffers on the way hold together.
     let chunk = "x".repeat(64 << 10);
     let steps = std::iter::once(Play::sse_head())
         .chain((0..2000).map(move |_| Play::chunk(&chunk)))
@@ -237,6 +237,8 @@ fn a_client_that_does_not_read_stops_the_stream_behind_it() {
     std::thread::sleep(Duration::from_millis(500));
     let memory = site.gateway.memory();
     assert!(memory < 64 << 20, "the gateway holds {memory} bytes");
+    let ended = site.upstream.log().ended(0).cloned();
+    assert_eq!(ended, None, "the stream goes on");
     client.wire.reset();
     let took = site
         .upstream
