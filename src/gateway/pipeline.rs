@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::ACCEPT;
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 
 use super::agree::{self, Routing};
@@ -23,7 +23,7 @@ use crate::observe::{self, Exchange, Level, Log};
 use crate::policy::plan::{Bounds, LegacyRefusals, Listen, Plan, Route};
 use crate::protocol::frame::{self, Paths};
 use crate::protocol::head::Fields;
-use crate::protocol::header::{self, Reading};
+use crate::protocol::header;
 use crate::protocol::method;
 use crate::protocol::refusal::{self, Addressee, HttpFault, MessageFault, Refusal};
 use crate::protocol::version::{Era, Version};
@@ -139,7 +139,27 @@ impl listener::Serve for Gateway {
     }
 }
 
-/// One exchange: its route, then the arm of its HTTP method.
+/// A request that may go upstream, and what its answer will be read for.
+struct Admitted {
+    era: Era,
+    routing: Routing,
+    body: Bytes,
+    reading: Reading,
+}
+
+/// What an answer is read for before it goes on.
+enum Reading {
+    /// Nothing: it passes as it comes.
+    Nothing,
+    /// The versions that the server offers.
+    Discovery,
+    /// The version that the server chose.
+    Handshake,
+    /// Whether this session has ended.
+    EndOfSession(HeaderValue),
+}
+
+/// One exchange: its route, what its HTTP method makes of it, and the answer of the upstream.
 async fn answer(
     gateway: &Running,
     head: Parts,
@@ -159,30 +179,32 @@ async fn answer(
     };
     exchange.route(&serving.route);
     to.in_band = serving.route.protocol.legacy_refusals == LegacyRefusals::InBand;
-    if head.method == Method::POST {
-        return post(serving, head, body, exchange, to).await;
-    }
-    receive::drain_unread(&head, body, &serving.route.bounds);
-    let allow = place::allow(&serving.route.protocol);
-    match head.method {
-        Method::GET | Method::DELETE => bodiless(serving, head, exchange, to).await,
-        Method::OPTIONS => Ok(refusal::options(allow).map(|()| Source::Own(None))),
-        _ => Err(HttpFault::MethodNotAllowed { allow }.into()),
-    }
+    let admitted = if head.method == Method::POST {
+        admit_message(serving, &head, &fields, body, exchange, to).await?
+    } else {
+        receive::drain_unread(&head, body, &serving.route.bounds);
+        let allow = place::allow(&serving.route.protocol);
+        match head.method {
+            Method::GET | Method::DELETE => admit_bodiless(serving, &head, &fields, exchange, to)?,
+            Method::OPTIONS => return Ok(refusal::options(allow).map(|()| Source::Own(None))),
+            _ => return Err(HttpFault::MethodNotAllowed { allow }.into()),
+        }
+    };
+    forward(serving, head, admitted, exchange).await
 }
 
-/// A message: received, scanned, placed, held against its headers, sent on.
-async fn post(
+/// A message: received, scanned, placed, held against its headers.
+async fn admit_message(
     serving: &Serving,
-    head: Parts,
+    head: &Parts,
+    fields: &Fields<'_>,
     body: Incoming,
     exchange: &mut Exchange,
     to: &mut Addressee,
-) -> Result<Response<Source>, Refusal> {
+) -> Result<Admitted, Refusal> {
     let route = &*serving.route;
-    let fields = Fields::read(&head.headers);
-    if let Err(refusal) = receive::check(&fields, &body, &route.bounds) {
-        receive::drain_unread(&head, body, &route.bounds);
+    if let Err(refusal) = receive::check(fields, &body, &route.bounds) {
+        receive::drain_unread(head, body, &route.bounds);
         return Err(refusal.into());
     }
     let body = receive::whole(body, &route.bounds).await?;
@@ -192,27 +214,19 @@ async fn post(
         MessageFault::Unreadable(flaw)
     })?;
     let message = Message::of(&frame);
-    let (placed, routing) = judge(serving, &message, &fields, &head.headers, exchange, to)?;
+    let (placed, routing) = judge(serving, &message, fields, &head.headers, exchange, to)?;
     let era = placed.era();
-    let request = serving
-        .destination
-        .request(head, frame.body().clone(), routing, era);
-    let (response, lease) = serving.destination.send(request).await?;
-    exchange.upstream_connection(lease.reused());
-    exchange.upstream_status(response.status().as_u16());
-    match (era, message.method()) {
-        (Era::Modern, method::DISCOVER) => discover::settle(response, lease, route).await,
-        (Era::Legacy, method::INITIALIZE) => {
-            let settled = handshake::settle(response, lease, route, &serving.sessions).await;
-            settled.map_err(|ended| {
-                if let Some(session) = ended.session {
-                    serving.destination.end_session(session);
-                }
-                ended.refusal
-            })
-        }
-        _ => Ok(relay::pass(response, lease, era)),
-    }
+    let reading = match (era, message.method()) {
+        (Era::Modern, method::DISCOVER) => Reading::Discovery,
+        (Era::Legacy, method::INITIALIZE) => Reading::Handshake,
+        _ => Reading::Nothing,
+    };
+    Ok(Admitted {
+        era,
+        routing,
+        body: frame.body().clone(),
+        reading,
+    })
 }
 
 /// Era, headers, version and method of a message, in the order in which the first failure wins.
@@ -239,43 +253,71 @@ fn judge(
     Ok((placed, routing))
 }
 
-/// The version of the session that a request names, if it is known.
-fn session(serving: &Serving, fields: &Fields<'_>) -> Option<Version> {
-    match fields.session_id {
-        Reading::Once(id) => serving.sessions.version(id),
-        Reading::Absent | Reading::Repeated => None,
-    }
-}
-
 /// GET, which opens a legacy server's stream, and DELETE, which ends a legacy session.
-async fn bodiless(
+fn admit_bodiless(
     serving: &Serving,
-    head: Parts,
+    head: &Parts,
+    fields: &Fields<'_>,
     exchange: &mut Exchange,
     to: &mut Addressee,
-) -> Result<Response<Source>, Refusal> {
+) -> Result<Admitted, Refusal> {
     let protocol = &serving.route.protocol;
-    let fields = Fields::read(&head.headers);
     let placed = place::place_bodiless(fields.protocol_version, protocol, || {
-        session(serving, &fields)
+        session(serving, fields)
     })?;
     to.era = Some(placed.era());
     exchange.placed(placed.era().as_str(), placed.known_version());
-    let routing = agree::agree_bodiless(&fields, &head.headers, protocol)?;
-    let ends_session = head.method == Method::DELETE;
-    let session = head
-        .headers
-        .get(header::SESSION_ID)
-        .filter(|_| ends_session)
-        .cloned();
-    let request = serving
-        .destination
-        .request(head, Bytes::new(), routing, placed.era());
-    let (response, lease) = serving.destination.send(request).await?;
+    let routing = agree::agree_bodiless(fields, &head.headers, protocol)?;
+    let session = head.headers.get(header::SESSION_ID);
+    Ok(Admitted {
+        era: placed.era(),
+        routing,
+        body: Bytes::new(),
+        reading: match session {
+            Some(id) if head.method == Method::DELETE => Reading::EndOfSession(id.clone()),
+            Some(_) | None => Reading::Nothing,
+        },
+    })
+}
+
+/// The version of the session that a request names, if it is known.
+fn session(serving: &Serving, fields: &Fields<'_>) -> Option<Version> {
+    match fields.session_id {
+        header::Reading::Once(id) => serving.sessions.version(id),
+        header::Reading::Absent | header::Reading::Repeated => None,
+    }
+}
+
+/// Sends what was admitted, and passes the answer on as soon as it was read for what it must be.
+async fn forward(
+    serving: &Serving,
+    head: Parts,
+    admitted: Admitted,
+    exchange: &mut Exchange,
+) -> Result<Response<Source>, Refusal> {
+    let (route, destination) = (&*serving.route, &serving.destination);
+    let era = admitted.era;
+    let request = destination.request(head, admitted.body, admitted.routing, era);
+    let (response, lease) = destination.send(request).await?;
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());
-    if let Some(session) = session.filter(|_| response.status().is_success()) {
-        serving.sessions.close(session.as_bytes());
+    match admitted.reading {
+        Reading::Nothing => Ok(relay::pass(response, lease, era)),
+        Reading::Discovery => discover::settle(response, lease, route).await,
+        Reading::Handshake => {
+            let settled = handshake::settle(response, lease, route, &serving.sessions).await;
+            settled.map_err(|ended| {
+                if let Some(session) = ended.session {
+                    destination.end_session(session);
+                }
+                ended.refusal
+            })
+        }
+        Reading::EndOfSession(id) => {
+            if response.status().is_success() {
+                serving.sessions.close(id.as_bytes());
+            }
+            Ok(relay::pass(response, lease, era))
+        }
     }
-    Ok(relay::pass(response, lease, placed.era()))
 }

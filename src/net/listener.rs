@@ -102,6 +102,8 @@ async fn connection(stream: TcpStream, peer: SocketAddr, listen: Listen, service
         }
     });
     let mut library = http1::Builder::new();
+    // The watch over the connection notices a client that has gone, whatever the library reads.
+    library.half_close(true);
     library.max_buf_size(LIBRARY_BUFFER_MIN.max(listen.header_bytes_max * 4));
     if listen.header_count_max * 3 / 2 > LIBRARY_HEADERS {
         library.max_headers(listen.header_count_max * 3 / 2);

@@ -3,6 +3,7 @@
 //! is still sending can read it.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -98,8 +99,8 @@ impl<S: AsyncRead + Unpin> Watch<S> {
             return Poll::Pending;
         }
         while shared.ahead.len() < AHEAD_BYTES_MAX {
-            let mut chunk = [0; 4096];
-            let mut buf = ReadBuf::new(&mut chunk);
+            let mut chunk = [MaybeUninit::uninit(); 4096];
+            let mut buf = ReadBuf::uninit(&mut chunk);
             match Pin::new(&mut shared.stream).poll_read(cx, &mut buf) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(_)) => return Poll::Ready(()),
@@ -224,9 +225,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
             until: Box::pin(tokio::time::sleep_until(Instant::now() + LINGER)),
             left: LINGER_BYTES_MAX,
         });
-        let mut chunk = [0; 4096];
+        let mut chunk = [MaybeUninit::uninit(); 4096];
         while linger.left > 0 && linger.until.as_mut().poll(cx).is_pending() {
-            let mut buf = ReadBuf::new(&mut chunk);
+            let mut buf = ReadBuf::uninit(&mut chunk);
             ready!(Pin::new(&mut shared.stream).poll_read(cx, &mut buf))?;
             if buf.filled().is_empty() {
                 break;
