@@ -20,15 +20,15 @@
 //!
 //! # The rooms, in reading order
 //!
-//! - [`protocol`]: the words of the protocol. No I/O, no clock, no runtime. [`protocol::refusal`]
+//! - [`protocol`] has the words of the protocol. No I/O, no clock, no runtime. [`protocol::refusal`]
 //!   holds every refusal and the one table that says how it travels.
-//! - [`policy`]: what the platform team decides, from files to the resolved plan.
-//! - [`observe`]: records, and the log that never waits.
-//! - [`net`]: sockets. [`net::wire`] notices a client that has gone; [`net::upstream`] gives up a
+//! - [`policy`] has what the platform team decides, from files to the resolved plan.
+//! - [`observe`] has records, and the log that never waits.
+//! - [`net`] has the sockets. [`net::wire`] notices a client that has gone; [`net::upstream`] gives up a
 //!   connection at once when its exchange is given up.
-//! - [`gateway`]: the stages.
-//! - [`admin`]: probes.
-//! - [`command`]: what the binary can be asked to do.
+//! - [`gateway`] has the stages.
+//! - [`admin`] has the probes.
+//! - [`command`] has what the binary can be asked to do.
 //!
 //! Imports point downwards in this list read from its end: a room may use those above it.
 #![forbid(unsafe_code)]

@@ -81,10 +81,17 @@ impl Destination {
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<(Response<Incoming>, Lease), UpstreamFault> {
-        self.pool
-            .send(request)
-            .await
-            .map_err(|failure| self.fault(&failure))
+        let sent = self.pool.send(request).await;
+        let (response, lease) = sent.map_err(|failure| self.fault(&failure))?;
+        if response.status().is_informational() {
+            // No answer follows one that changes the protocol, and nobody asked for that.
+            return Err(UpstreamFault::Failed {
+                upstream: self.upstream().name.clone(),
+                what: "changed the protocol unasked",
+                detail: response.status().to_string(),
+            });
+        }
+        Ok((response, lease))
     }
 
     /// Ends a session of the upstream that no client will use, beside the answer that says so.

@@ -1,6 +1,8 @@
 //! Header fields that belong to one connection and never cross to the next (RFC 9110, 7.6.1).
 
-use http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, HOST, HeaderName};
+use http::header::{
+    ACCEPT, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, TRANSFER_ENCODING,
+};
 use http::{HeaderMap, HeaderValue};
 use smallvec::SmallVec;
 
@@ -14,6 +16,10 @@ pub fn strip(headers: &mut HeaderMap, also: impl Fn(&str) -> bool) {
         .collect();
     if doomed.contains(&CONNECTION) && headers.get_all(CONNECTION).iter().any(nominates) {
         doomed.extend(nominated(headers));
+    }
+    if doomed.contains(&TRANSFER_ENCODING) {
+        // A length beside a transfer coding is not that of the body (RFC 9112, 6.3).
+        doomed.push(CONTENT_LENGTH);
     }
     for name in doomed {
         headers.remove(name);

@@ -107,6 +107,7 @@ impl listener::Serve for Gateway {
             era: None,
             in_band: true,
             probe: false,
+            closes: false,
         };
         let response = match answer(&self.0, head, body, &mut exchange, &mut to).await {
             Ok(response) => response,
@@ -173,7 +174,7 @@ async fn answer(
     let serving = match found {
         Ok(serving) => serving,
         Err(refusal) => {
-            receive::drain_unread(&head, body, &Bounds::default());
+            to.closes = !receive::drain_unread(&head, body, &Bounds::default());
             return Err(refusal.into());
         }
     };
@@ -182,7 +183,7 @@ async fn answer(
     let admitted = if head.method == Method::POST {
         admit_message(serving, &head, &fields, body, exchange, to).await?
     } else {
-        receive::drain_unread(&head, body, &serving.route.bounds);
+        to.closes = !receive::drain_unread(&head, body, &serving.route.bounds);
         let allow = place::allow(&serving.route.protocol);
         match head.method {
             Method::GET | Method::DELETE => admit_bodiless(serving, &head, &fields, exchange, to)?,
@@ -204,7 +205,7 @@ async fn admit_message(
 ) -> Result<Admitted, Refusal> {
     let route = &*serving.route;
     if let Err(refusal) = receive::check(fields, &body, &route.bounds) {
-        receive::drain_unread(head, body, &route.bounds);
+        to.closes = !receive::drain_unread(head, body, &route.bounds);
         return Err(refusal.into());
     }
     let body = receive::whole(body, &route.bounds).await?;

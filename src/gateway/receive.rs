@@ -206,12 +206,15 @@ pub fn drain(mut body: Incoming, bounds: &Bounds) {
     }));
 }
 
-/// Drains the body of a request that was refused at its head. A client that waits for a
-/// `100 Continue` has sent nothing yet, and reading would ask it to.
-pub fn drain_unread(head: &Parts, body: Incoming, bounds: &Bounds) {
-    if !head.headers.contains_key(EXPECT) {
-        drain(body, bounds);
+/// Drains the body of a request that was refused at its head; tells whether the connection can go
+/// on. A client that waits for a `100 Continue` has sent nothing yet, and reading would ask it to.
+#[must_use]
+pub fn drain_unread(head: &Parts, body: Incoming, bounds: &Bounds) -> bool {
+    if head.headers.contains_key(EXPECT) && !body.is_end_stream() {
+        return false;
     }
+    drain(body, bounds);
+    true
 }
 
 #[cfg(test)]

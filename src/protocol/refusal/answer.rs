@@ -1,7 +1,7 @@
 //! A refusal as an HTTP response: which status, which body, in which form the client reads it.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE};
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -73,6 +73,8 @@ pub struct Addressee {
     /// Whether it asks `server/discover`: clients tell a server's era by the answer, and would
     /// take a JSON-RPC error with a 5xx for a word of the server.
     pub probe: bool,
+    /// Whether its connection ends with the answer, because a part of its request stays unread.
+    pub closes: bool,
 }
 
 #[derive(Serialize)]
@@ -120,6 +122,9 @@ pub fn answer(telling: &Telling, to: &Addressee) -> Response<Bytes> {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(form));
     if let Some(allow) = telling.allow {
         headers.insert(ALLOW, HeaderValue::from_static(allow));
+    }
+    if to.closes {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
@@ -200,6 +205,7 @@ mod tests {
                 era: None,
                 in_band: true,
                 probe: false,
+                closes: false,
             };
             let body = answer(&telling, &to).into_body();
             let body = std::str::from_utf8(&body).unwrap();
