@@ -193,13 +193,13 @@ impl Builder {
 impl Reader for Builder {
     #[inline]
     fn key(&mut self, token: Token<'_>) {
-        let mut carry = mem::take(&mut self.carry);
+        let mut carry = self.carried();
         self.place = self.read_key(token, &mut carry).unwrap_or(Place::Other);
     }
 
     #[inline]
     fn scalar(&mut self, kind: Scalar, token: Token<'_>) {
-        let mut carry = mem::take(&mut self.carry);
+        let mut carry = self.carried();
         match self.place {
             Place::Root => self.flaw(FlawKind::RootScalar, token.start, Detail::None),
             Place::Known(Key::Arguments) => {
@@ -276,6 +276,16 @@ impl Reader for Builder {
 
 /// What the tokens mean.
 impl Builder {
+    /// What was carried of the token that is now complete: mostly nothing.
+    #[inline]
+    fn carried(&mut self) -> Vec<u8> {
+        if self.carry.is_empty() {
+            Vec::new()
+        } else {
+            mem::take(&mut self.carry)
+        }
+    }
+
     /// Finds out what the next value is the value of, and whether the key may stand here.
     fn read_key(&mut self, token: Token<'_>, carry: &mut Vec<u8>) -> Option<Place> {
         let level = self.levels.last_mut()?;

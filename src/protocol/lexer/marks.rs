@@ -90,7 +90,7 @@ fn bits(bytes: &[u8; BLOCK]) -> u64 {
 /// A quote, a backslash or a control character. Flipping the second bit moves the quote (0x22)
 /// next to the control characters and nothing else between, so that one comparison finds both.
 #[inline(always)]
-fn is_mark(byte: u8) -> bool {
+pub(super) fn is_mark(byte: u8) -> bool {
     ((byte ^ 0x02) < 0x21) | (byte == b'\\')
 }
 

@@ -4,7 +4,6 @@
 //! Where a chunk ends within an item, the step that could not be done says what it expects,
 //! and the next pass begins with that step.
 
-use super::marks::Marks;
 use super::number::{self, Stage};
 use super::string::{self, Run};
 use super::{Container, ErrorKind, Expect, Flight, Inside, Lexer, Place, Reader, Scalar, Token};
@@ -29,7 +28,6 @@ enum Next {
 /// The pass: what the loop needs at hand.
 pub(super) struct Pass<'a, R> {
     chunk: &'a [u8],
-    marks: Marks,
     at: usize,
     place: Place,
     depth_max: u32,
@@ -48,7 +46,6 @@ impl<'a, R: Reader> Pass<'a, R> {
         } = *lexer;
         Pass {
             chunk,
-            marks: Marks::NONE,
             at: 0,
             place,
             depth_max,
@@ -310,13 +307,15 @@ impl<'a, R: Reader> Pass<'a, R> {
         at: usize,
         flight: impl FnOnce(string::Escape, bool) -> Flight,
     ) -> Result<bool, Stop> {
-        let end = self.marks.next(self.chunk, at);
+        let mut end = string::short::<1>(self.chunk, at);
+        if self.chunk.get(end) != Some(&b'"') {
+            end = string::plain(self.chunk, end);
+        }
         if self.chunk.get(end) == Some(&b'"') {
             self.at = end + 1;
             return Ok(false);
         }
-        let (run, marks) = string::run(self.chunk, self.marks, end, false);
-        self.marks = marks;
+        let run = string::run(self.chunk, end, false);
         self.string_run(run, flight)
     }
 
