@@ -2,6 +2,9 @@
 //! in two at every byte, and in many pieces. The verdict must be serde_json's, except where
 //! [`STRICTER`] says otherwise, and so must every value.
 
+// Helpers of a test may panic, and the list of where we are stricter is printed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
 #[path = "scanner/check.rs"]
 mod check;
 #[path = "scanner/documents.rs"]

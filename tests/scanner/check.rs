@@ -217,7 +217,7 @@ impl Notes {
 }
 
 fn is_skipped(start: usize, step: usize) -> bool {
-    step > 0 && start % step == 0
+    step > 0 && start.is_multiple_of(step)
 }
 
 impl Reader for Notes {

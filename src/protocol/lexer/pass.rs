@@ -4,6 +4,7 @@
 //! Where a chunk ends within an item, the step that could not be done says what it expects,
 //! and the next pass begins with that step.
 
+use super::marks;
 use super::number::{self, Stage};
 use super::string::{self, Run};
 use super::{Container, ErrorKind, Expect, Flight, Inside, Lexer, Place, Reader, Scalar, Token};
@@ -307,9 +308,9 @@ impl<'a, R: Reader> Pass<'a, R> {
         at: usize,
         flight: impl FnOnce(string::Escape, bool) -> Flight,
     ) -> Result<bool, Stop> {
-        let mut end = string::short::<1>(self.chunk, at);
+        let mut end = marks::near(self.chunk, at);
         if self.chunk.get(end) != Some(&b'"') {
-            end = string::plain(self.chunk, end);
+            end = marks::first(self.chunk, end);
         }
         if self.chunk.get(end) == Some(&b'"') {
             self.at = end + 1;
@@ -424,7 +425,6 @@ impl<'a, R: Reader> Pass<'a, R> {
         self.place.stack & 1 == 1
     }
 
-    /// `}` or `]`, which are two apart in ASCII from each other's opening bytes.
     #[inline(always)]
     fn closing_byte(&self) -> u8 {
         if self.in_object() { b'}' } else { b']' }

@@ -25,54 +25,6 @@ pub(super) enum Run {
     Bad { at: usize, kind: ErrorKind },
 }
 
-/// The index of the first mark, if it is among the next bytes; else an index before it.
-#[inline(always)]
-pub(super) fn short<const WORDS: usize>(bytes: &[u8], mut at: usize) -> usize {
-    for _ in 0..WORDS {
-        let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) else {
-            return at;
-        };
-        let found = special(u64::from_le_bytes(*word));
-        at += (found.trailing_zeros() / 8) as usize;
-        if found != 0 {
-            return at;
-        }
-    }
-    at
-}
-
-#[inline(never)]
-pub(super) fn plain(bytes: &[u8], mut at: usize) -> usize {
-    for _ in 0..8 {
-        let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) else {
-            while bytes
-                .get(at)
-                .is_some_and(|&byte| !super::marks::is_mark(byte))
-            {
-                at += 1;
-            }
-            return at;
-        };
-        let found = special(u64::from_le_bytes(*word));
-        at += (found.trailing_zeros() / 8) as usize;
-        if found != 0 {
-            return at;
-        }
-    }
-    let mut marks = Marks::NONE;
-    marks.next(bytes, at)
-}
-
-#[inline(always)]
-fn special(word: u64) -> u64 {
-    const ONES: u64 = u64::MAX / 255;
-    let quote_or_control = word ^ (ONES * 0x02);
-    let backslash = word ^ (ONES * b'\\' as u64);
-    let found = (quote_or_control.wrapping_sub(ONES * 0x21) & !quote_or_control)
-        | (backslash.wrapping_sub(ONES) & !backslash);
-    found & (ONES << 7)
-}
-
 /// Reads on from the beginning of a chunk, where the chunk before it cut the string.
 pub(super) fn resume(bytes: &[u8], escape: Escape, escaped: bool) -> Run {
     match rest_of_escape(bytes, 0, escape) {
@@ -84,13 +36,12 @@ pub(super) fn resume(bytes: &[u8], escape: Escape, escaped: bool) -> Run {
 /// Reads on from `at`, which lies within a string and outside of any escape sequence.
 #[inline(never)]
 pub(super) fn run(bytes: &[u8], mut at: usize, mut escaped: bool) -> Run {
-    let mut marks = Marks::NONE;
-
-    let run = loop {
+    let mut marks = Marks::new();
+    loop {
         at = marks.next(bytes, at);
         match bytes.get(at) {
             Some(b'"') => {
-                break Run::Closed {
+                return Run::Closed {
                     end: at + 1,
                     escaped,
                 };
@@ -101,25 +52,24 @@ pub(super) fn run(bytes: &[u8], mut at: usize, mut escaped: bool) -> Run {
                     Some(&byte) if is_simple_escape(byte) => at + 2,
                     _ => match rest_of_escape(bytes, at + 1, Escape::Begun) {
                         Ok(next) => next,
-                        Err(run) => break run,
+                        Err(run) => return run,
                     },
                 };
             }
             Some(_) => {
-                break Run::Bad {
+                return Run::Bad {
                     at,
                     kind: ErrorKind::ControlCharacter,
                 };
             }
             None => {
-                break Run::Cut {
+                return Run::Cut {
                     escape: Escape::None,
                     escaped,
                 };
             }
         }
-    };
-    run
+    }
 }
 
 /// Completes an escape sequence; gives the index behind it, or why the string stops here.
@@ -159,7 +109,7 @@ mod tests {
     use super::*;
 
     fn run_all(bytes: &[u8]) -> Run {
-        run(bytes, Marks::NONE, 0, false).0
+        run(bytes, 0, false)
     }
 
     /// What the grammar says, one byte after the other.
