@@ -83,7 +83,9 @@ impl HttpFault {
             HttpFault::MethodNotAllowed { allow } => Telling::own(
                 "method_not_allowed",
                 405,
-                format!("this request may not be made with this HTTP method; the path has {allow}"),
+                format!(
+                    "this request may not be made with this HTTP method; this path takes {allow}"
+                ),
             )
             .allow(allow)
             .hint(
