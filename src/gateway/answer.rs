@@ -157,6 +157,11 @@ async fn find_event<T>(
         let mut unread = &chunk[..];
         while let Some(event) = splitter.next(&mut unread).map_err(|_| TOO_LONG)? {
             let event_end = usize::try_from(event.end).map_err(|_| TOO_LONG)?;
+            if event.data.is_empty() {
+                // Servers that resume streams begin each with an event that only has an id.
+                event_start = event_end;
+                continue;
+            }
             match read(event.data) {
                 Read::Response(value) => {
                     return Ok((held.freeze(), event_start..event_end, value));

@@ -1,5 +1,6 @@
-//! The answer to `server/discover`. Clients choose a version by it, so it lists no version that
-//! the route would refuse afterwards.
+//! The answer to `server/discover`. Clients choose a version by it, so it lists those of the route:
+//! the modern ones that the server has too, and the legacy ones, which servers that speak both eras
+//! do not name there.
 
 use http::Response;
 use hyper::body::Incoming;
@@ -35,7 +36,7 @@ enum Edit {
     Replace(Vec<u8>),
 }
 
-/// Leaves only versions of `served` in the list of a discover result; all other bytes stay.
+/// Puts the route's versions into the list of a discover result; all other bytes stay.
 fn read(message: &[u8], served: Versions) -> Read<Edit> {
     let list = match serde_json::from_slice(message) {
         Ok(Answer {
@@ -63,16 +64,15 @@ fn read(message: &[u8], served: Versions) -> Read<Edit> {
     let Ok(offered) = serde_json::from_str::<Vec<String>>(raw) else {
         return Read::Unreadable;
     };
-    let is_served =
-        |version: &String| Version::parse(version).is_some_and(|version| served.contains(version));
-    if offered.iter().all(is_served) {
+    let listed: Vec<&str> = served
+        .iter()
+        .filter(|version| !version.is_modern() || offered.iter().any(|o| o == version.as_str()))
+        .map(Version::as_str)
+        .collect();
+    if listed == offered {
         return Read::Response(Edit::Keep);
     }
-    let both: Vec<&String> = offered
-        .iter()
-        .filter(|version| is_served(version))
-        .collect();
-    let Ok(list) = serde_json::to_vec(&both) else {
+    let Ok(list) = serde_json::to_vec(&listed) else {
         return Read::Unreadable;
     };
     // The raw value is a part of the message, so its place there is known.
@@ -81,7 +81,7 @@ fn read(message: &[u8], served: Versions) -> Read<Edit> {
     Read::Response(Edit::Replace([&message[..start], &list, rest].concat()))
 }
 
-/// Passes the answer to `server/discover` on, with no version that the route does not serve.
+/// Passes the answer to `server/discover` on, with the route's versions.
 ///
 /// # Errors
 /// An answer that cannot be read within the route's bounds.
@@ -111,9 +111,17 @@ mod tests {
     }
 
     #[test]
-    fn only_served_versions_stay_and_no_other_byte_changes() {
-        let before = r#"{ "result":{"x":1.0,"supportedVersions": ["2027-01-01","2026-07-28", "2025-03-26"],"y":{}} ,"id":0}"#;
-        let after = r#"{ "result":{"x":1.0,"supportedVersions": ["2026-07-28"],"y":{}} ,"id":0}"#;
+    fn the_list_is_the_routes_and_no_other_byte_changes() {
+        let before = r#"{ "result":{"x":1.0,"supportedVersions": ["2027-01-01","2026-07-28"],"y":{}} ,"id":0}"#;
+        let after = r#"{ "result":{"x":1.0,"supportedVersions": ["2026-07-28","2025-11-25"],"y":{}} ,"id":0}"#;
+        let edit = Edit::Replace(after.as_bytes().to_vec());
+        assert_eq!(read(before.as_bytes(), served()), Read::Response(edit));
+    }
+
+    #[test]
+    fn a_modern_version_that_the_server_lacks_is_not_listed() {
+        let before = r#"{"result":{"supportedVersions":["2027-01-01"]},"id":0}"#;
+        let after = r#"{"result":{"supportedVersions":["2025-11-25"]},"id":0}"#;
         let edit = Edit::Replace(after.as_bytes().to_vec());
         assert_eq!(read(before.as_bytes(), served()), Read::Response(edit));
     }
@@ -121,7 +129,7 @@ mod tests {
     #[test]
     fn what_needs_no_change_has_none() {
         for message in [
-            r#"{"result":{"supportedVersions":["2026-07-28"]},"id":0}"#,
+            r#"{"result":{"supportedVersions":["2026-07-28", "2025-11-25"]},"id":0}"#,
             r#"{"error":{"code":-32601},"id":0}"#,
             r#"{"result":{},"id":0}"#,
         ] {

@@ -170,12 +170,14 @@ impl BodyFault {
                 408,
                 format!("the request's body paused for over bounds.body_idle_timeout ({max:?})"),
             )
-            .limit("bounds.body_idle_timeout"),
+            .limit("bounds.body_idle_timeout")
+            .closes(),
             BodyFault::Broken => Telling::own(
                 "body_broken",
                 400,
                 "the request's body broke off, or its chunks cannot be read".into(),
-            ),
+            )
+            .closes(),
         }
     }
 }
