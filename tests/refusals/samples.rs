@@ -1,6 +1,7 @@
 //! A value of every refusal that there is.
 
 use std::convert::identity;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -37,19 +38,28 @@ impl Sample {
 /// new variant does not compile before it has a row here; and a value in the wrong row is noticed.
 /// An empty row is for a variant that only holds another kind, which has its own rows.
 macro_rules! every {
-    ($type:ty, $of:expr, { $($variant:pat => [$($value:expr),* $(,)?],)+ }) => {{
-        const _: fn(&$type) = |value| match $of(value) {
-            $($variant => {})+
-        };
-        let mut samples = Vec::new();
-        $($({
-            let value: $type = $value;
-            let variant = stringify!($variant);
-            assert!(matches!($of(&value), $variant), "{value:?} is no {variant}");
+    ($type:ty, $of:expr, { $($variant:pat => [$($value:expr),* $(,)?],)+ }) => {
+        in_rows(
+            |value: &$type| match $of(value) {
+                $($variant => stringify!($variant),)+
+            },
+            vec![$((stringify!($variant), vec![$($value),*])),+],
+        )
+    };
+}
+
+fn in_rows<T: Debug>(
+    variant_of: fn(&T) -> &'static str,
+    rows: Vec<(&'static str, Vec<T>)>,
+) -> Vec<(&'static str, T)> {
+    let mut samples = Vec::new();
+    for (variant, values) in rows {
+        for value in values {
+            assert_eq!(variant_of(&value), variant, "{value:?}");
             samples.push((variant.split([' ', '(']).next().unwrap_or_default(), value));
-        })*)+
-        samples
-    }};
+        }
+    }
+    samples
 }
 
 /// All of them, in the order in which the README lists them.
