@@ -19,7 +19,6 @@ use super::{discover, handshake, receive, route};
 use crate::net::listener::{self, ConnectionEnd};
 use crate::net::upstream::Pool;
 use crate::observe::{self, Exchange, Level, Log};
-
 use crate::policy::plan::{Bounds, LegacyRefusals, Listen, Plan, Route};
 use crate::protocol::frame::{self, Paths};
 use crate::protocol::head::Fields;
@@ -126,7 +125,7 @@ impl listener::Serve for Gateway {
             peer: end.peer,
             bytes_in: end.received,
             duration: end.duration,
-            reason: end.reason.into(),
+            reason: end.reason,
         });
     }
 
@@ -248,7 +247,7 @@ fn judge(
         session(serving, fields)
     })?;
     to.era = Some(placed.era());
-    exchange.placed(placed.era().as_str(), placed.known_version());
+    exchange.placed(placed.era(), placed.known_version());
     let routing = agree::agree(&placed, message, fields, headers, route)?;
     placed.accept(message, &route.protocol)?;
     Ok((placed, routing))
@@ -267,7 +266,7 @@ fn admit_bodiless(
         session(serving, fields)
     })?;
     to.era = Some(placed.era());
-    exchange.placed(placed.era().as_str(), placed.known_version());
+    exchange.placed(placed.era(), placed.known_version());
     let routing = agree::agree_bodiless(fields, &head.headers, protocol)?;
     let session = head.headers.get(header::SESSION_ID);
     Ok(Admitted {

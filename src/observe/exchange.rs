@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 use super::log::Log;
 use super::record::Record;
 use crate::policy::plan::Route;
-use crate::protocol::version::Version;
+use crate::protocol::version::{Era, Version};
 
 /// How an exchange ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Exchange {
     }
 
     /// The message was placed: its era, and its version if it has one that we know.
-    pub fn placed(&mut self, era: &'static str, version: Option<Version>) {
+    pub fn placed(&mut self, era: Era, version: Option<Version>) {
         self.record.placed = Some((era, version));
     }
 
@@ -136,7 +136,6 @@ impl Drop for Exchange {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
     use std::collections::BTreeMap;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::time::Duration;
@@ -181,7 +180,7 @@ mod tests {
         let lines = logged(|log| {
             let mut exchange = open(log);
             exchange.route(&weather());
-            exchange.placed("legacy", Some(Version::V2025_11_25));
+            exchange.placed(Era::Legacy, Some(Version::V2025_11_25));
             exchange.called("tools/call", Some("echo"));
             exchange.upstream_connection(false);
             exchange.upstream_status(202);
@@ -288,7 +287,7 @@ mod tests {
             peer: peer(),
             bytes_in: 0,
             duration: Duration::ZERO,
-            reason: Cow::Borrowed("closed"),
+            reason: "closed",
         });
         log.event(Level::Info, "still here", &[]);
         assert!(log.flush(Duration::from_secs(60)));
