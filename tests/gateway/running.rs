@@ -90,7 +90,7 @@ fn a_port_in_use_is_named() {
     for key in ["/listen/address", "/status/address"] {
         let policy = Policy::to_url("http://127.0.0.1:1/mcp").set(key, json!(address));
         let (code, stderr) = refused(&policy.text());
-        assert!(code.is_some_and(|code| code != 0), "{stderr}");
+        assert_eq!(code, Some(70), "{stderr}");
         assert!(stderr.contains(&address), "{stderr}");
         assert!(!stderr.contains("panicked"), "{stderr}");
     }
