@@ -103,7 +103,7 @@ pub fn agree(
     let lines = Lines {
         message,
         fields,
-        name_bytes_max: route.bounds.name_bytes_max,
+        name_bytes_max: route.bounds.message.name_bytes_max,
     };
     match placed.era() {
         Era::Modern => lines.agree_modern(placed, route.protocol.missing),

@@ -42,7 +42,6 @@ struct Serving {
     route: Arc<Route>,
     destination: Destination,
     sessions: Sessions,
-    bounds: frame::Bounds,
 }
 
 impl Gateway {
@@ -69,7 +68,6 @@ impl Gateway {
                 route: route.clone(),
                 destination: Destination::new(pool)?,
                 sessions: Sessions::new(&route.bounds),
-                bounds: scan_bounds(route),
             });
         }
         Ok(Gateway(Arc::new(Running {
@@ -77,16 +75,6 @@ impl Gateway {
             log,
             routes,
         })))
-    }
-}
-
-fn scan_bounds(route: &Route) -> frame::Bounds {
-    frame::Bounds {
-        depth_max: route.bounds.depth_max,
-        keys_max: route.bounds.keys_max,
-        method_bytes_max: route.bounds.method_bytes_max,
-        name_bytes_max: route.bounds.name_bytes_max,
-        id_bytes_max: route.bounds.id_bytes_max,
     }
 }
 
@@ -209,7 +197,7 @@ async fn admit_message(
     }
     let body = receive::whole(body, &route.bounds).await?;
     exchange.received(body.len() as u64);
-    let frame = frame::scan(body, &serving.bounds, &Paths::default()).map_err(|flaw| {
+    let frame = frame::scan(body, &route.bounds.message, &Paths::default()).map_err(|flaw| {
         to.id = flaw.id().map(Bytes::copy_from_slice);
         MessageFault::Unreadable(flaw)
     })?;
