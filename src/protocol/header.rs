@@ -8,6 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderName, HeaderValue};
 
+use super::refusal::HeaderFault;
+
 /// `MCP-Protocol-Version`.
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// `Mcp-Method`.
@@ -42,6 +44,20 @@ pub enum Reading<'a> {
     Once(&'a [u8]),
     /// More than one field line, be they equal: hops before and behind us may read different ones.
     Repeated,
+}
+
+impl<'a> Reading<'a> {
+    /// The value of a routing header, called `name` in messages, if it is there.
+    ///
+    /// # Errors
+    /// [`HeaderFault::Repeated`].
+    pub fn once(self, name: &'static str) -> Result<Option<&'a [u8]>, HeaderFault> {
+        match self {
+            Reading::Absent => Ok(None),
+            Reading::Once(value) => Ok(Some(value)),
+            Reading::Repeated => Err(HeaderFault::Repeated { name }),
+        }
+    }
 }
 
 /// Removes SP and HTAB at both ends, nothing else.
