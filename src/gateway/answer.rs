@@ -148,7 +148,7 @@ type Found<T> = Result<(Bytes, Range<usize>, T), &'static str>;
 const TOO_LONG: &str = "an answer that must be read and exceeds bounds.buffer_bytes";
 const UNREADABLE: &str = "an answer that must be read and cannot be";
 const BROKEN: &str = "an answer that must be read and broke off";
-const LATE: &str = "an answer that must be read and did not end within response_header_timeout";
+const LATE: &str = "an answer that must be read and paused for over response_header_timeout";
 
 async fn find_document<T>(
     rest: &mut Incoming,
