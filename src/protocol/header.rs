@@ -18,8 +18,6 @@ pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// `Mcp-Session-Id`, of legacy sessions.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-/// `Last-Event-ID`, by which legacy streams are resumed.
-pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// How the names of argument headers begin.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 
@@ -33,6 +31,13 @@ pub mod spelled {
     pub const NAME: &str = "Mcp-Name";
     /// `Mcp-Session-Id`.
     pub const SESSION_ID: &str = "Mcp-Session-Id";
+}
+
+/// Whether the field called `name`, in lower case, belongs to the sessions and resumed streams of
+/// legacy versions; a modern exchange has none in either direction.
+#[must_use]
+pub fn is_of_session(name: &str) -> bool {
+    matches!(name, "mcp-session-id" | "last-event-id")
 }
 
 /// What a request says in a field that may stand once.
