@@ -111,8 +111,8 @@ impl Exchange {
         self.record.bytes_out += bytes;
     }
 
-    /// How the exchange ended; the last word counts. If nobody says it, the drop concludes that
-    /// the client left, or that we panicked.
+    /// How the exchange ended; the last word counts. If nobody says it, the drop concludes that we
+    /// panicked, that the process ends, or else that the client left.
     pub fn ended(&mut self, end: End) {
         self.record.end = Some(end);
     }
@@ -125,6 +125,8 @@ impl Drop for Exchange {
         }
         let end = self.record.end.unwrap_or(if std::thread::panicking() {
             End::Panicked
+        } else if self.log.is_shutting_down() {
+            End::ShutDown
         } else {
             End::ClientGone
         });
@@ -207,6 +209,18 @@ mod tests {
     #[test]
     fn an_exchange_that_nobody_ended_lost_its_client() {
         assert_eq!(ends(&logged(|log| drop(open(log)))), ["client_gone"]);
+    }
+
+    #[test]
+    fn what_is_open_when_the_process_ends_was_cut_off_by_us() {
+        let lines = logged(|log| {
+            let mut complete = open(log);
+            complete.ended(End::Complete);
+            let cut_off = open(log);
+            log.shut_down();
+            drop((complete, cut_off));
+        });
+        assert_eq!(ends(&lines), ["complete", "shut_down"]);
     }
 
     #[test]

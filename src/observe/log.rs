@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -101,6 +102,12 @@ impl Log {
         }));
     }
 
+    /// The process is about to end: an exchange that is dropped from now on without a word was cut
+    /// off by us, and no client left.
+    pub fn shut_down(&self) {
+        self.0.is_shutting_down.store(true, Ordering::Relaxed);
+    }
+
     /// Waits until all lines so far are written, but no longer than `timeout`; tells whether they
     /// are. For the end of the process: what is in memory then is lost, a few hundredths of a
     /// second's lines at most if the target keeps up.
@@ -118,6 +125,7 @@ impl Log {
         let input = Input {
             access: plan.access,
             backlog: Arc::clone(&backlog),
+            is_shutting_down: AtomicBool::new(false),
         };
         let writer = Writer {
             backlog,
@@ -129,6 +137,10 @@ impl Log {
             .name("log".to_owned())
             .spawn(|| writer.run())?;
         Ok(Log(Arc::new(input)))
+    }
+
+    pub(super) fn is_shutting_down(&self) -> bool {
+        self.0.is_shutting_down.load(Ordering::Relaxed)
     }
 
     /// Whether exchanges and connections are recorded at all.
@@ -160,6 +172,7 @@ thread_local! {
 struct Input {
     access: LogFormat,
     backlog: Arc<Backlog>,
+    is_shutting_down: AtomicBool,
 }
 
 impl Input {
