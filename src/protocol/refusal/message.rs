@@ -48,7 +48,7 @@ impl MessageFault {
             MessageFault::MetaKey { key, expected } => Telling::protocol(
                 "meta_key",
                 code::INVALID_PARAMS,
-                format!("params._meta must have the key \"{key}\" with {expected} as its value"),
+                format!("params._meta must have the key \"{key}\", and {expected} as its value"),
             ),
             MessageFault::NameParameter { key, method } => Telling::protocol(
                 "name_parameter",
