@@ -2,7 +2,7 @@
 //! what is in `reject` must be refused with the code and the kind of flaw that its name begins
 //! with, and with the id of the file beside it, or none. Each is also the seed of the fuzzers.
 
-// Helpers of a test may panic.
+// What a test calls may panic.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
