@@ -91,14 +91,11 @@ fn command(arguments: &[&str]) -> Command {
 /// answer.
 pub(crate) fn curl(line: &str) -> (u16, String) {
     assert!(line.starts_with("curl "), "{line}");
-    if let Err(error) = Command::new("curl").arg("--version").output() {
-        assert_ne!(
-            error.kind(),
-            ErrorKind::NotFound,
-            "these tests need the program curl; tests/run installs the Debian package of that name"
-        );
-        panic!("curl: {error}");
-    }
+    let found = Command::new("curl").arg("--version").output();
+    assert!(
+        !found.is_err_and(|error| error.kind() == ErrorKind::NotFound),
+        "these tests need the program curl; tests/run installs the Debian package of that name"
+    );
     let patience = PATIENCE.as_secs();
     let line = format!("{line} --noproxy '*' --max-time {patience} -w '\\n%{{http_code}}'");
     let output = Command::new("sh").args(["-c", &line]).output().unwrap();

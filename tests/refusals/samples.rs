@@ -187,6 +187,9 @@ fn message_faults() -> Vec<(&'static str, MessageFault)> {
             key: "io.modelcontextprotocol/clientCapabilities",
             expected: "an object",
         }],
+        MessageFault::MethodText { .. } => [MessageFault::MethodText {
+            method: "wörk".into(),
+        }],
         MessageFault::NameParameter { .. } => [MessageFault::NameParameter {
             key: "uri",
             method: "resources/read".into(),

@@ -11,9 +11,10 @@ use crate::samples;
 const README: &str = include_str!("../../README.md");
 
 /// What only one era can be told; the other has a dash in its column.
-const MODERN_ONLY: [&str; 4] = [
+const MODERN_ONLY: [&str; 5] = [
     "response_not_allowed",
     "meta_key",
+    "method_text",
     "name_parameter",
     "method_not_found",
 ];

@@ -87,6 +87,12 @@ impl Telling {
         }
     }
 
+    /// The header or the limit that it is about: what a log may say, where values may not stand.
+    #[must_use]
+    pub fn subject(&self) -> Option<&str> {
+        self.data.header.as_deref().or(self.data.limit)
+    }
+
     pub(super) fn status(self, status: u16) -> Telling {
         Telling { status, ..self }
     }
