@@ -109,11 +109,12 @@ impl Body for Outgoing {
             Source::Own(whole) => SizeHint::with_exact(whole.as_ref().map_or(0, Bytes::len) as u64),
             Source::Upstream { held, rest, .. } => {
                 let held = held.as_ref().map_or(0, Bytes::len) as u64;
+                // The length of the rest is what the upstream claims.
                 let mut hint = rest.size_hint();
                 if let Some(upper) = hint.upper() {
-                    hint.set_upper(upper + held);
+                    hint.set_upper(upper.saturating_add(held));
                 }
-                hint.set_lower(hint.lower() + held);
+                hint.set_lower(hint.lower().saturating_add(held));
                 hint
             }
         }

@@ -247,13 +247,13 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// The defaults of everything that a URL does not say.
+    /// The default: a server that is there answers at once, and packets may be lost twice.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-    /// Long, because a tool may work for minutes before it answers as JSON.
+    /// The default: long, because a tool may work for minutes before it answers as JSON.
     pub const RESPONSE_HEADER_TIMEOUT: Duration = Duration::from_secs(300);
-    /// Node closes idle connections after 5 s.
+    /// The default: Node closes idle connections after 5 s.
     pub const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-    /// Enough for a sidecar under load.
+    /// The default: enough for a sidecar under load.
     pub const IDLE_CONNECTIONS_MAX: usize = 256;
 }
 

@@ -53,7 +53,7 @@ fn what_is_no_yaml_is_told_with_its_place() {
     for text in ["listen: [", "\t- x", "a: b: c", ""] {
         let (code, stderr) = refused(text);
         assert_eq!(code, Some(64), "{text:?}: {stderr}");
-        assert!(stderr.contains("policy.yaml"), "{text:?}: {stderr}");
+        assert!(stderr.contains("policy.yaml:"), "{text:?}: {stderr}");
     }
 }
 
@@ -150,6 +150,7 @@ fn every_problem_of_a_url_is_an_error_of_usage() {
         let output = run_to_end(&["run", "--upstream", url, "--listen", "127.0.0.1:0"]);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(64), "{url:?}: {stderr}");
+        assert!(stderr.starts_with("--upstream: "), "{url:?}: {stderr}");
     }
 }
 

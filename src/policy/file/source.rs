@@ -163,7 +163,7 @@ fn text(bytes: Vec<u8>, path: &Path, order: usize) -> Result<Arc<Source>, Box<Fi
         Err(error) => {
             let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let source = source(&String::from_utf8_lossy(valid));
-            let place = end_of(&source, source.text.len());
+            let place = place_of(&source, source.text.len());
             let flaw = Flaw::new("the file is not UTF-8 from here on", "save it as UTF-8");
             return Err(Box::new(Finding::new(&place, flaw)));
         }
@@ -177,7 +177,7 @@ fn text(bytes: Vec<u8>, path: &Path, order: usize) -> Result<Arc<Source>, Box<Fi
             ),
             "remove it: readers and reviewers do not agree on what it does",
         );
-        return Err(Box::new(Finding::new(&end_of(&source, at), flaw)));
+        return Err(Box::new(Finding::new(&place_of(&source, at), flaw)));
     }
     Ok(source)
 }
@@ -194,7 +194,7 @@ fn is_deceptive(c: char) -> bool {
 }
 
 /// The place of the byte `at`.
-fn end_of(source: &Arc<Source>, at: usize) -> Place {
+fn place_of(source: &Arc<Source>, at: usize) -> Place {
     let before = &source.text[..at];
     let breaks = before.replace("\r\n", "\n").replace('\r', "\n");
     let line = breaks.rsplit('\n').next().unwrap_or("");
