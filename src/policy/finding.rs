@@ -208,6 +208,11 @@ impl Flaw {
             hint: hint.into(),
         }
     }
+
+    /// The flaw of a value: `cause` goes on behind the value, as it may be repeated.
+    pub fn of(value: &str, cause: &str, hint: impl Into<String>) -> Flaw {
+        Flaw::new(format!("{} {cause}", shown(value)), hint)
+    }
 }
 
 impl fmt::Display for Flaw {
@@ -361,16 +366,9 @@ impl Errors {
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let paint = Paint::new(colour);
-        let mut out = String::new();
-        for finding in self.0.iter().take(WRITTEN_MAX) {
-            // Writing to a string does not fail.
-            let _ = finding.write(&mut out, paint, paint.red, "");
-        }
-        let more = self.0.len().saturating_sub(WRITTEN_MAX);
-        if more > 0 {
-            let _ = writeln!(out, "and {more} more");
-        }
+        let mut out = render(&self.0, paint, paint.red, "");
         let plural = if self.0.len() == 1 { "" } else { "s" };
+        // Writing to a string does not fail.
         let _ = writeln!(out, "{} error{plural}: no policy was loaded", self.0.len());
         out
     }
@@ -394,14 +392,19 @@ impl std::error::Error for Errors {}
 #[must_use]
 pub fn render_warnings(warnings: &[Finding], colour: bool) -> String {
     let paint = Paint::new(colour);
+    render(warnings, paint, paint.yellow, "warning: ")
+}
+
+/// The first of the findings as text, and how many more there are.
+fn render(findings: &[Finding], paint: Paint, tone: &str, label: &str) -> String {
     let mut out = String::new();
-    for warning in warnings.iter().take(WRITTEN_MAX) {
+    for finding in findings.iter().take(WRITTEN_MAX) {
         // Writing to a string does not fail.
-        let _ = warning.write(&mut out, paint, paint.yellow, "warning: ");
+        let _ = finding.write(&mut out, paint, tone, label);
     }
-    let more = warnings.len().saturating_sub(WRITTEN_MAX);
+    let more = findings.len().saturating_sub(WRITTEN_MAX);
     if more > 0 {
-        let _ = writeln!(out, "and {more} more warnings");
+        let _ = writeln!(out, "and {more} more");
     }
     out
 }

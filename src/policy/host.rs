@@ -23,10 +23,7 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, Flaw> {
     } else {
         "write an IP address and a port, as in `127.0.0.1:8080` or `[::1]:8080`".to_owned()
     };
-    Err(Flaw::new(
-        format!("{} is not an address to listen on", shown(text)),
-        hint,
-    ))
+    Err(Flaw::of(text, "is not an address to listen on", hint))
 }
 
 /// Reads one of the hosts that a route answers to and gives it in lower case, an IPv6 address
@@ -35,8 +32,7 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, Flaw> {
 /// # Errors
 /// A scheme, a port, a path, a wildcard, and what is neither a name nor an address.
 pub fn parse_host(text: &str) -> Result<String, Flaw> {
-    let refused =
-        |cause: &str, hint: &str| Err(Flaw::new(format!("{} {cause}", shown(text)), hint));
+    let refused = |cause: &str, hint: &str| Err(Flaw::of(text, cause, hint));
     if text.contains("://") || text.contains('/') {
         return refused(
             "is a URL, not a host",
@@ -77,8 +73,7 @@ pub fn parse_host(text: &str) -> Result<String, Flaw> {
 /// What no browser would ever send: a path, a trailing slash, the default port of the scheme; and
 /// `null`, which any sandboxed page can send.
 pub fn parse_origin(text: &str) -> Result<String, Flaw> {
-    let refused =
-        |cause: &str, hint: String| Err(Flaw::new(format!("{} {cause}", shown(text)), hint));
+    let refused = |cause: &str, hint: String| Err(Flaw::of(text, cause, hint));
     let example =
         || "write scheme, host and port only, such as `https://app.example.com`".to_owned();
     if text == "null" {
@@ -160,8 +155,7 @@ fn is_authority(text: &str) -> bool {
 /// # Errors
 /// What two readers could read differently, and what belongs to us or to nobody.
 pub fn parse_route_path(text: &str) -> Result<String, Flaw> {
-    let refused =
-        |cause: &str, hint: &str| Err(Flaw::new(format!("{} {cause}", shown(text)), hint));
+    let refused = |cause: &str, hint: &str| Err(Flaw::of(text, cause, hint));
     if text.contains("://") {
         return refused(
             "is a URL, not a path",

@@ -50,8 +50,9 @@ pub fn parse_duration(text: &str, range: &RangeInclusive<u64>) -> Result<u64, Fl
 pub fn parse_count(text: &str, range: &RangeInclusive<u64>) -> Result<u64, Flaw> {
     let (number, unit) = split(text);
     if !unit.is_empty() && !number.is_empty() && !unit.starts_with('.') {
-        return Err(Flaw::new(
-            format!("{} is not a whole number", shown(text)),
+        return Err(Flaw::of(
+            text,
+            "is not a whole number",
             "this key counts things, so it takes a number without a unit",
         ));
     }
@@ -94,8 +95,7 @@ fn split(text: &str) -> (&str, &str) {
 
 /// The number in `digits`; the flaw names the whole `text`.
 fn whole(text: &str, digits: &str, wanted: &str) -> Result<u64, Flaw> {
-    let refused =
-        |cause: &str, hint: String| Err(Flaw::new(format!("{} {cause}", shown(text)), hint));
+    let refused = |cause: &str, hint: String| Err(Flaw::of(text, cause, hint));
     if text.starts_with('-') {
         return refused("is negative", format!("write {wanted}"));
     }
@@ -126,12 +126,14 @@ fn within(
 ) -> Result<u64, Flaw> {
     match number {
         Some(number) if range.contains(&number) => Ok(number),
-        Some(number) if number < *range.start() => Err(Flaw::new(
-            format!("{} is too small", shown(text)),
+        Some(number) if number < *range.start() => Err(Flaw::of(
+            text,
+            "is too small",
             format!("the least here is `{}`", write(*range.start())),
         )),
-        _ => Err(Flaw::new(
-            format!("{} is too large", shown(text)),
+        _ => Err(Flaw::of(
+            text,
+            "is too large",
             format!("the most here is `{}`", write(*range.end())),
         )),
     }
@@ -149,8 +151,9 @@ fn size_unit(text: &str, number: &str, unit: &str) -> Flaw {
     if number.is_empty() {
         return no_unit(text, number, unit, "a size", "`512`, `64Ki` or `4Mi`");
     }
-    Flaw::new(
-        format!("{} is not a size", shown(text)),
+    Flaw::of(
+        text,
+        "is not a size",
         format!("write `{number}{meant}` (sizes are bytes, `Ki` is 1024 of them)"),
     )
 }
@@ -158,8 +161,9 @@ fn size_unit(text: &str, number: &str, unit: &str) -> Flaw {
 /// The flaw of a time without a unit that we take.
 fn time_unit(text: &str, number: &str, unit: &str) -> Flaw {
     if unit.is_empty() {
-        return Flaw::new(
-            format!("{} has no unit", shown(text)),
+        return Flaw::of(
+            text,
+            "has no unit",
             format!("write `{number}s` for seconds or `{number}ms` for milliseconds"),
         );
     }
@@ -169,27 +173,22 @@ fn time_unit(text: &str, number: &str, unit: &str) -> Flaw {
         "hr" | "hrs" | "hour" | "hours" | "h" => "h",
         "msec" | "millis" | "milliseconds" | "ms" => "ms",
         "d" | "day" | "days" => {
-            return Flaw::new(
-                format!("{} is not a time", shown(text)),
-                "write days as hours: `24h`",
-            );
+            return Flaw::of(text, "is not a time", "write days as hours: `24h`");
         }
         _ => return no_unit(text, number, unit, "a time", "`250ms`, `30s`, `5m` or `1h`"),
     };
     if number.is_empty() {
         return no_unit(text, number, unit, "a time", "`250ms`, `30s`, `5m` or `1h`");
     }
-    Flaw::new(
-        format!("{} is not a time", shown(text)),
-        format!("write `{number}{meant}`"),
-    )
+    Flaw::of(text, "is not a time", format!("write `{number}{meant}`"))
 }
 
 /// The flaw of what has no unit that we could guess at.
 fn no_unit(text: &str, number: &str, unit: &str, what: &str, examples: &str) -> Flaw {
     if text.starts_with('-') {
-        return Flaw::new(
-            format!("{} is negative", shown(text)),
+        return Flaw::of(
+            text,
+            "is negative",
             format!("write {what} such as {examples}"),
         );
     }

@@ -160,11 +160,9 @@ fn parse_version(text: &str) -> Result<Version, Flaw> {
             .rev()
             .map(|v| format!("\"{v}\""))
             .collect();
-        Flaw::new(
-            format!(
-                "{} is not a protocol version that this gateway knows",
-                shown(text)
-            ),
+        Flaw::of(
+            text,
+            "is not a protocol version that this gateway knows",
             format!("known are {}", known.join(", ")),
         )
     })

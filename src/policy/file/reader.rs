@@ -225,10 +225,7 @@ impl Reader<'_> {
             match parse(text) {
                 Ok(value) if values.contains(&value) => self.refuse(
                     &element.place,
-                    Flaw::new(
-                        format!("{} is listed twice", shown(text)),
-                        "remove one of them",
-                    ),
+                    Flaw::of(text, "is listed twice", "remove one of them"),
                 ),
                 Ok(value) => values.push(value),
                 Err(flaw) => self.refuse(&element.place, flaw),
@@ -249,8 +246,9 @@ impl Reader<'_> {
                 .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
             && text.starts_with(|c: char| c.is_ascii_alphanumeric());
         if !valid {
-            let flaw = Flaw::new(
-                format!("{} is not a name", shown(text)),
+            let flaw = Flaw::of(
+                text,
+                "is not a name",
                 "write at most 63 letters, digits, `-`, `_` and `.`, the first a letter or digit",
             );
             self.refuse(place, flaw);

@@ -88,8 +88,9 @@ fn from_environment(name: &str, reader: &Reader<'_>) -> Result<String, Flaw> {
     let valid = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         && !name.starts_with(|c: char| c.is_ascii_digit());
     if !valid {
-        return Err(Flaw::new(
-            format!("{} is not the name of a variable", shown(name)),
+        return Err(Flaw::of(
+            name,
+            "is not the name of a variable",
             "write the name alone, without `$` or braces",
         ));
     }
