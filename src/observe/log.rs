@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use super::exchange::Exchange;
-use super::line::{Encoding, Line, cut, key};
+use super::line::{Encoding, Line, cut};
 use super::record::ConnectionEnd;
 use super::sink::{LogFile, Sink, StandardError};
 use super::writer::{Backlog, RETRY_TIME, Writer};
@@ -74,9 +74,7 @@ impl Log {
     /// names are letters, digits and `_`, and none of `time`, `kind`, `level` and `message`.
     pub fn event(&self, level: Level, message: &str, fields: &[(&'static str, &dyn Display)]) {
         self.append(|out, encoding| {
-            let mut line = Line::begin(out, encoding, SystemTime::now(), "event");
-            line.words(key!("level"), &[level.as_str()]);
-            line.string(key!("message"), message);
+            let mut line = Line::event(out, encoding, SystemTime::now(), level, message);
             for (name, value) in fields {
                 line.named(name, cut(&value.to_string(), EVENT_FIELD_BYTES_MAX));
             }
