@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use super::hop;
 use crate::net::upstream::Lease;
 use crate::observe::{End, Exchange};
+use crate::protocol::header;
 use crate::protocol::version::Era;
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -122,7 +123,7 @@ impl Body for Outgoing {
 /// Turns the headers that came from the upstream into those that go to the client.
 pub fn arrive(headers: &mut HeaderMap, era: Era) {
     hop::strip(headers, |name| {
-        era == Era::Modern && matches!(name, "mcp-session-id" | "last-event-id")
+        era == Era::Modern && header::is_of_session(name)
     });
     if is_event_stream(headers) {
         headers.insert(X_ACCEL_BUFFERING, NO);

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -56,10 +56,8 @@ pub trait Serve: Clone + Send + Sync + 'static {
 pub struct ConnectionEnd {
     /// The client.
     pub peer: SocketAddr,
-    /// Bytes received and sent.
+    /// Bytes received.
     pub received: u64,
-    /// Bytes sent.
-    pub sent: u64,
     /// How long the connection stood.
     pub duration: Duration,
     /// What ended it: a stable name.
@@ -119,13 +117,10 @@ async fn connection(stream: TcpStream, peer: SocketAddr, listen: Listen, service
         End::Failed(error) if watch.idle().is_some() => reason(&error),
         End::Failed(_) => return,
     };
-    let (received, sent) = watch.bytes();
-    let duration = begun.elapsed();
     service.connection_ended(ConnectionEnd {
         peer,
-        received,
-        sent,
-        duration,
+        received: watch.received(),
+        duration: begun.elapsed(),
         reason,
     });
 }
@@ -206,7 +201,7 @@ impl<B: Body + Unpin> Body for Tracked<B> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Poll::Ready(ready!(Pin::new(&mut self.body).poll_frame(cx)))
+        Pin::new(&mut self.body).poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {

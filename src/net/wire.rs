@@ -1,6 +1,6 @@
-//! The stream under a client's connection. It counts bytes, notices that the client has gone even
-//! while the HTTP library is not reading, and lingers after the last answer so that a client which
-//! is still sending can read it.
+//! The stream under a client's connection. It counts what comes in, notices that the client has
+//! gone even while the HTTP library is not reading, and lingers after the last answer so that a
+//! client which is still sending can read it.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -38,7 +38,6 @@ struct Shared<S> {
     /// The library waits for input itself, and will notice an end itself.
     library_waits: bool,
     received: u64,
-    sent: u64,
     exchanges: u64,
     in_flight: usize,
     /// When the last exchange ended, or the connection was made; and what was received by then.
@@ -69,7 +68,6 @@ pub fn wire<S>(stream: S) -> (Wire<S>, Watch<S>) {
         ahead: BytesMut::new(),
         library_waits: false,
         received: 0,
-        sent: 0,
         exchanges: 0,
         in_flight: 0,
         idle_since: Instant::now(),
@@ -114,11 +112,10 @@ impl<S: AsyncRead + Unpin> Watch<S> {
         Poll::Pending
     }
 
-    /// Bytes received and sent so far.
+    /// Bytes received so far.
     #[must_use]
-    pub fn bytes(&self) -> (u64, u64) {
-        let shared = lock(&self.0);
-        (shared.received, shared.sent)
+    pub fn received(&self) -> u64 {
+        lock(&self.0).received
     }
 
     /// How many exchanges have begun.
@@ -189,10 +186,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let shared = &mut *lock(&self.0);
-        let written = ready!(Pin::new(&mut shared.stream).poll_write(cx, bytes))?;
-        shared.sent += written as u64;
-        Poll::Ready(Ok(written))
+        Pin::new(&mut lock(&self.0).stream).poll_write(cx, bytes)
     }
 
     fn poll_write_vectored(
@@ -200,10 +194,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let shared = &mut *lock(&self.0);
-        let written = ready!(Pin::new(&mut shared.stream).poll_write_vectored(cx, bytes))?;
-        shared.sent += written as u64;
-        Poll::Ready(Ok(written))
+        Pin::new(&mut lock(&self.0).stream).poll_write_vectored(cx, bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
