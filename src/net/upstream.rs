@@ -32,6 +32,10 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 /// to be closed; every one of them leaves the pool, so this only bounds a server that closes all.
 const ATTEMPTS_MAX: usize = 3;
 
+/// How long a kept connection may take to be ready. One that was given back just now needs a moment;
+/// one whose last request was answered before its body was read may go on sending for ever.
+const READY_TIME_MAX: Duration = Duration::from_millis(10);
+
 /// Why an upstream gave no answer.
 #[derive(Debug)]
 pub enum Failure {
@@ -198,7 +202,10 @@ impl Pool {
     /// A connection that is ready: the one used last, or a new one.
     async fn lease(self: &Arc<Self>) -> Result<Lease, Failure> {
         while let Some(mut connection) = self.take() {
-            if connection.sender.ready().await.is_ok() {
+            let sender = &mut connection.sender;
+            if sender.is_ready()
+                || matches!(timeout(READY_TIME_MAX, sender.ready()).await, Ok(Ok(())))
+            {
                 return Ok(Lease {
                     connection,
                     pool: self.clone(),

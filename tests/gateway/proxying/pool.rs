@@ -1,10 +1,14 @@
 //! Connections to the upstream are kept and used again, and a call is repeated only where it was
 //! provably not sent.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::harness::{Fault, Play, Received, Reply, Request, Site, Upstream};
+use socket2::SockRef;
+
+use crate::harness::{Fault, Gateway, Play, Policy, Received, Reply, Request, Site, Upstream};
 
 #[test]
 fn many_requests_take_one_upstream_connection() {
@@ -116,6 +120,53 @@ fn a_call_whose_bytes_went_out_is_not_repeated() {
         assert_eq!(site.upstream.runs(ill), 1, "{ill}");
     }
     site.works("two losses", &mut client);
+}
+
+/// A server that answers the first request once it has its head and never reads the body; the
+/// requests on later connections it reads and answers.
+fn answers_early() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // So that most of a large body stays with whoever sends it.
+    SockRef::from(&listener).set_recv_buffer_size(4096).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for stream in listener.incoming().take(2) {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut length = 0;
+            let mut line = String::new();
+            while reader.read_line(&mut line).unwrap() > 2 {
+                if let Some(value) = line.strip_prefix("content-length: ") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            if !kept.is_empty() {
+                reader.read_exact(&mut vec![0; length]).unwrap();
+            }
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+                .unwrap();
+            kept.push(stream);
+        }
+        std::thread::park();
+    });
+    address
+}
+
+#[test]
+fn a_connection_that_is_still_sending_holds_no_other_request_up() {
+    let url = format!("http://{}/mcp", answers_early());
+    let policy = Policy::to_url(&url).upstream("idle_timeout", "1h");
+    let gateway = Gateway::start(&policy);
+    let large = format!("\"arguments\":{{\"a\":\"{}\"}}", "x".repeat(4_000_000));
+    let upload = Request::call("large").edit("\"arguments\":{}", &large);
+    assert_eq!(gateway.ask(&upload).status, 200);
+    // The connection of the upload would have to be waited for until it is given up as idle.
+    assert_eq!(gateway.ask(&Request::call("small")).status, 200);
+    let records = gateway.wait_for_records(2);
+    assert_eq!(records[1]["upstream_reused"], false, "{records:?}");
 }
 
 #[test]
