@@ -307,12 +307,16 @@ async fn forward(
         Reading::Discovery => discover::settle(response, lease, route).await,
         Reading::Handshake => {
             let settled = handshake::settle(response, lease, route, &serving.sessions).await;
-            settled.map_err(|ended| {
+            let (response, version) = settled.map_err(|ended| {
                 if let Some(session) = ended.session {
                     destination.end_session(session);
                 }
                 ended.refusal
-            })
+            })?;
+            if version.is_some() {
+                exchange.placed(era.as_str(), version);
+            }
+            Ok(response)
         }
         Reading::EndOfSession(id) => {
             if response.status().is_success() {
