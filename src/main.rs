@@ -86,7 +86,7 @@ fn main() -> ExitCode {
                 None => file::load(&policy, addresses),
             };
             match loaded {
-                Ok(policy) => ended(run::run(&policy.plan)),
+                Ok(policy) => ended(run::run(&policy)),
                 Err(errors) => refused(&errors),
             }
         }

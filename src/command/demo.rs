@@ -51,7 +51,7 @@ fn failed(cause: io::Error) -> StartError {
 fn invitation(server: SocketAddr, gateway: SocketAddr) -> String {
     let modern = |name: &str, text: &str| {
         format!(
-            "curl -sS http://{gateway}/mcp -H 'Content-Type: application/json' \
+            "curl -sS -w '\\n' http://{gateway}/mcp -H 'Content-Type: application/json' \
              -H 'Accept: application/json, text/event-stream' \
              -H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/call' \
              -H 'Mcp-Name: {name}' \
@@ -62,7 +62,7 @@ fn invitation(server: SocketAddr, gateway: SocketAddr) -> String {
         )
     };
     let legacy = format!(
-        "curl -sS http://{gateway}/mcp -H 'Content-Type: application/json' \
+        "curl -sS -w '\\n' http://{gateway}/mcp -H 'Content-Type: application/json' \
          -H 'Accept: application/json, text/event-stream' \
          -H 'MCP-Protocol-Version: 2025-11-25' \
          -d '{{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":\

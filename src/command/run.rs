@@ -13,6 +13,7 @@ use crate::admin::{self, Readiness};
 use crate::gateway::pipeline::Gateway;
 use crate::net::listener;
 use crate::observe::{Level, Log};
+use crate::policy::file::Policy;
 use crate::policy::plan::Plan;
 
 /// How long the last lines of the log may take.
@@ -56,14 +57,26 @@ pub fn runtime() -> io::Result<Runtime> {
     }
 }
 
-/// Runs the gateway that `plan` describes until the process is told to end, then leaves nothing
+/// Runs the gateway that `policy` describes until the process is told to end, then leaves nothing
 /// unwritten.
 ///
 /// # Errors
 /// What kept it from starting.
-pub fn run(plan: &Plan) -> Result<(), StartError> {
+pub fn run(policy: &Policy) -> Result<(), StartError> {
+    let plan = &policy.plan;
     let log = start_log(plan)?;
     log.take_panics();
+    for warning in &policy.warnings {
+        log.event(
+            Level::Warn,
+            "policy",
+            &[
+                ("place", &warning.origin),
+                ("cause", &warning.cause),
+                ("hint", &warning.hint),
+            ],
+        );
+    }
     let runtime = runtime().map_err(|cause| StartError {
         attempted: "cannot start the runtime".into(),
         cause,

@@ -8,7 +8,7 @@ use super::place::Placed;
 use crate::policy::plan::{LegacyHeaders, Missing, Protocol, Route};
 use crate::protocol::frame::Text;
 use crate::protocol::head::Fields;
-use crate::protocol::header::{self, Malformed, Reading, spelled};
+use crate::protocol::header::{self, Reading, spelled};
 use crate::protocol::refusal::{HeaderFault, MessageFault, Refusal};
 use crate::protocol::version::Era;
 
@@ -150,10 +150,8 @@ impl Lines<'_> {
             .into());
         }
         if !header::stands_plain(method) {
-            return Err(HeaderFault::Malformed {
-                name: spelled::METHOD,
-                why: Malformed::Byte,
-                body: Some(method.to_owned()),
+            return Err(MessageFault::MethodText {
+                method: method.to_owned(),
             }
             .into());
         }

@@ -113,7 +113,8 @@ impl listener::Serve for Gateway {
             Ok(response) => response,
             Err(refusal) => {
                 let telling = refusal.telling();
-                exchange.refused(telling.reason, refusal.detail().map(str::to_owned));
+                let detail = refusal.detail().or(telling.subject());
+                exchange.refused(telling.reason, detail.map(str::to_owned));
                 refusal::answer(&telling, &to).map(|body| Source::Own(Some(body)))
             }
         };

@@ -11,7 +11,7 @@ use crate::protocol::version::{Era, Version, Versions};
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const META_VERSION: MessageFault = MessageFault::MetaKey {
     key: VERSION_KEY,
-    expected: "a version as a string",
+    expected: "a string with the version",
 };
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 

@@ -34,11 +34,22 @@ pub struct Bounds {
     pub keys_max: usize,
     /// The length of `method`, in bytes.
     pub method_bytes_max: usize,
-    /// The length of a name, a URI, a task id, a cursor or a version, and of a key where keys
-    /// are remembered, in bytes.
+    /// The length of a name, a URI, a task id or a cursor, in bytes.
     pub name_bytes_max: usize,
     /// The length of the id and of the progress token, in bytes.
     pub id_bytes_max: usize,
+}
+
+impl Bounds {
+    /// What the protocol's own keys and versions may always have, however short names must be;
+    /// the longest of them has 42 bytes.
+    const WORD_BYTES_MIN: usize = 128;
+
+    /// The length of a key where keys are remembered, and of a version, in bytes.
+    #[must_use]
+    pub fn word_bytes_max(&self) -> usize {
+        self.name_bytes_max.max(Bounds::WORD_BYTES_MIN)
+    }
 }
 
 impl Default for Bounds {
@@ -277,5 +288,142 @@ impl Outline {
         self.source
             .get(value.start..value.end)
             .filter(|bytes| !bytes.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALL: &str = r#"{"jsonrpc":"2.0","id":17,"method":"tools\/call","params":{
+        "name":"query","arguments":{"region":"us-west1","where":{"zone":"b","n":[1,2]},"limit":2.50},
+        "_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities":{},"progressToken":"p\u0031"}}} "#;
+
+    fn scanned(body: &str, paths: &[&[&str]]) -> Result<Frame, Flaw> {
+        let paths = Paths::new(paths.iter().map(|path| path.iter()));
+        scan(
+            Bytes::copy_from_slice(body.as_bytes()),
+            &Bounds::default(),
+            &paths,
+        )
+    }
+
+    fn is(text: &str) -> Text<'_> {
+        Text::Is(Cow::Borrowed(text))
+    }
+
+    #[test]
+    fn a_call_is_read() {
+        let paths: [&[&str]; 5] = [
+            &["region"],
+            &["where", "zone"],
+            &["where"],
+            &["limit"],
+            &["region", "x"],
+        ];
+        let frame = scanned(CALL, &paths).unwrap();
+        assert_eq!(frame.kind(), Kind::Request);
+        assert_eq!(frame.id(), Some(&b"17"[..]));
+        assert_eq!(frame.method().as_deref(), Some("tools/call"));
+        assert_eq!(frame.text(Field::Name), is("query"));
+        assert_eq!(frame.text(Field::Uri), Text::Absent);
+        assert_eq!(frame.text(Field::MetaProtocolVersion), is("2026-07-28"));
+        assert_eq!(frame.text(Field::ProtocolVersion), Text::Absent);
+        assert_eq!(frame.meta(), Shape::Object);
+        assert_eq!(frame.client_capabilities(), Shape::Object);
+        assert_eq!(frame.progress_token(), Some(&br#""p\u0031""#[..]));
+        assert!(!frame.has_input_responses() && !frame.has_request_state());
+        assert_eq!(frame.root_end(), CALL.len() - 1);
+        let argument = |path| {
+            frame
+                .argument(path)
+                .map(|found| (found.json, found.raw.unwrap()))
+        };
+        assert_eq!(argument(0), Some((Json::String, &b"\"us-west1\""[..])));
+        assert_eq!(argument(1), Some((Json::String, &b"\"b\""[..])));
+        assert_eq!(
+            argument(2),
+            Some((Json::Object, &br#"{"zone":"b","n":[1,2]}"#[..]))
+        );
+        assert_eq!(argument(3), Some((Json::Number, &b"2.50"[..])));
+        assert_eq!((argument(4), argument(5)), (None, None));
+    }
+
+    #[test]
+    fn a_frame_points_into_the_body_and_copies_nothing() {
+        let body = Bytes::from_static(CALL.as_bytes());
+        let frame = scan(body.clone(), &Bounds::default(), &Paths::default()).unwrap();
+        assert_eq!(frame.body().as_ptr(), body.as_ptr());
+        let Text::Is(Cow::Borrowed(name)) = frame.text(Field::Name) else {
+            panic!("the name was copied");
+        };
+        assert!(body.as_ptr_range().contains(&name.as_ptr()));
+    }
+
+    #[test]
+    fn messages_are_told_apart() {
+        let kind = |members: &str| {
+            scanned(&format!(r#"{{"jsonrpc":"2.0",{members}}}"#), &[]).map(|frame| frame.kind())
+        };
+        assert_eq!(kind(r#""id":0,"method":"ping""#), Ok(Kind::Request));
+        assert_eq!(
+            kind(r#""method":"notifications/initialized","params":null"#),
+            Ok(Kind::Notification)
+        );
+        assert_eq!(kind(r#""id":"","result":null"#), Ok(Kind::Response));
+        assert_eq!(
+            kind(r#""id":1,"error":{"code":1,"message":""}"#),
+            Ok(Kind::Response)
+        );
+        for answer in [r#""result":{}"#, r#""error":{}"#] {
+            let flaw = kind(answer).unwrap_err();
+            assert_eq!(flaw.kind(), FlawKind::IdType, "an answer to nothing");
+        }
+    }
+
+    #[test]
+    fn what_is_of_the_wrong_type_is_neither_absent_nor_a_text() {
+        let frame = scanned(
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":null,"uri":7,
+            "inputResponses":null,"_meta":[],"arguments":"x"}}"#,
+            &[&[], &["region"]],
+        )
+        .unwrap();
+        assert_eq!(frame.text(Field::Name), Text::WrongType);
+        assert_eq!(frame.text(Field::Uri), Text::WrongType);
+        assert_eq!(
+            (frame.meta(), frame.client_capabilities()),
+            (Shape::WrongType, Shape::Absent)
+        );
+        assert!(frame.has_input_responses());
+        let arguments = frame.argument(0).unwrap();
+        assert_eq!(
+            (arguments.json, arguments.raw),
+            (Json::String, Some(&b"\"x\""[..]))
+        );
+        assert_eq!(frame.argument(1), None);
+    }
+
+    #[test]
+    fn only_objects_that_a_path_leads_into_are_strict() {
+        let body = |arguments: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"arguments":{arguments}}}}}"#
+            )
+        };
+        let kind = |arguments: &str, paths: &[&[&str]]| {
+            scanned(&body(arguments), paths)
+                .err()
+                .map(|flaw| flaw.kind())
+        };
+        let repeated = r#"{"a":1,"b":{"c":1,"c":2},"\u0061":2}"#;
+        assert_eq!(kind(repeated, &[]), None);
+        assert_eq!(kind(repeated, &[&[]]), None);
+        assert_eq!(kind(repeated, &[&["x"]]), Some(FlawKind::RepeatedKey));
+        let nested = r#"{"a":1,"b":{"c":1,"c":2},"A":2}"#;
+        assert_eq!(kind(nested, &[&["a"]]), None);
+        assert_eq!(kind(nested, &[&["b"]]), None);
+        assert_eq!(kind(nested, &[&["b", "x"]]), Some(FlawKind::RepeatedKey));
     }
 }

@@ -108,7 +108,7 @@ pub enum ErrorKind {
     ControlCharacter,
     /// A backslash that is not followed by a known escape sequence.
     BadEscape,
-    /// A number that ends too early or goes on too long, such as `01`, `1.` or `-`.
+    /// A number that ends too early, such as `1.` or `-`.
     BadNumber,
     /// Something other than blanks behind the root value.
     TrailingData,

@@ -1,90 +1,98 @@
+//! How fast a message is scanned, beside serde_json into `IgnoredAny`, which checks the grammar,
+//! keeps nothing, and leaves UTF-8 unchecked. One thread; the rounds of both alternate, so that
+//! a noisy machine disturbs them alike; medians.
+//!
+//! `cargo bench --bench scan`
+
+// A bench prints, and may panic.
+#![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use bytes::Bytes;
+use serde::de::IgnoredAny;
+use weirgate::protocol::frame::{Bounds, Paths, scan};
+
+const ROUNDS: usize = 41;
+const BYTES_PER_ROUND: usize = 4 << 20;
+
 fn main() {
-    use std::time::Instant;
-    let rows = (0..200)
-        .map(|i| {
+    let bounds = Bounds::default();
+    let paths = Paths::default();
+    let mut ratios = Vec::new();
+    for (kind, body) in bodies() {
+        let body = Bytes::from(body);
+        let calls = BYTES_PER_ROUND / body.len() + 1;
+        let mut ours = Vec::new();
+        let mut theirs = Vec::new();
+        for _ in 0..ROUNDS {
+            ours.push(seconds(calls, || {
+                black_box(scan(black_box(body.clone()), &bounds, &paths)).unwrap();
+            }));
+            theirs.push(seconds(calls, || {
+                black_box(serde_json::from_slice::<IgnoredAny>(black_box(&body))).unwrap();
+            }));
+        }
+        let (ours, theirs) = (median(ours), median(theirs));
+        let rate = |seconds: f64| (calls * body.len()) as f64 / seconds / 1e6;
+        println!(
+            "{kind:10} {:7} bytes   ours {:6.0} MB/s {:7.0} ns   serde_json {:6.0} MB/s {:7.0} ns   ratio {:.2}",
+            body.len(),
+            rate(ours),
+            ours / calls as f64 * 1e9,
+            rate(theirs),
+            theirs / calls as f64 * 1e9,
+            theirs / ours,
+        );
+        ratios.push(theirs / ours);
+    }
+    println!(
+        "mean ratio {:.2}",
+        ratios.iter().sum::<f64>() / ratios.len() as f64
+    );
+}
+
+/// The five kinds of bodies, each a `tools/call`.
+fn bodies() -> [(&'static str, String); 5] {
+    let small =
+        r#"{"region":"us-west1","where":{"zone":"b"},"limit":25,"dry":false,"text":"hello"}"#;
+    let base64 = "QUJDRUZHSElKS0xNTk9QUVJTVFVWV1hZWmFiY2RlZmdoaWprbG1ub3A/".repeat(800);
+    let escaped = r#"fn main() {\n\tprintln!(\"hi \\n there\");\n}\n\u00e9t\u00e9 \/ "#.repeat(500);
+    let non_ascii = "日本語のテキストと čeština, ελληνικά ".repeat(500);
+    let rows: Vec<String> = (0..200)
+        .map(|row| {
             format!(
-                r#"{{"id":{i},"name":"row {i}","ok":true,"price":{}.5,"tags":["a","b"]}}"#,
-                i * 3
+                r#"{{"id":{row},"name":"row {row}","ok":{},"price":{}.5,"tags":["a","b"]}}"#,
+                row % 3 > 0,
+                row * 3
             )
         })
-        .collect::<Vec<_>>()
-        .join(",");
-    let call = |args: &str| {
-        format!(
-            r#"{{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{{"name":"query","arguments":{args},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}"#
-        )
-    };
-    let bodies = [
-        (
-            "small",
-            call(
-                r#"{"region":"us-west1","where":{"zone":"b"},"limit":25,"dry":false,"text":"hello there"}"#,
-            ),
-        ),
-        (
-            "base64",
-            call(&format!(
-                r#"{{"data":"{}"}}"#,
-                "QUJDRUZHSElKS0xNTk9QUVJTVFVWV1hZWmFiY2RlZmdoaWprbG1ub3A/".repeat(800)
-            )),
-        ),
-        (
-            "escaped",
-            call(&format!(
-                r#"{{"text":"{}"}}"#,
-                r#"fn main() {\n\tprintln!(\"hi \\n there\");\n}\n\u00e9t\u00e9 \/ "#.repeat(500)
-            )),
-        ),
-        (
-            "non-ascii",
-            call(&format!(
-                r#"{{"text":"{}"}}"#,
-                "日本語のテキストと čeština, ελληνικά ".repeat(500)
-            )),
-        ),
-        ("rows", call(&format!(r#"{{"rows":[{rows}]}}"#))),
-    ];
-    let mut mean = 0.0;
-    for (name, body) in &bodies {
-        let bytes = body.as_bytes();
-        let n = 20_000_000 / bytes.len() + 1;
-        let (mut a, mut b) = (vec![], vec![]);
-        for _ in 0..15 {
-            let t = Instant::now();
-            for _ in 0..n {
-                let mut lexer = weirgate::protocol::lexer::Lexer::new(64);
-                let mut tokens = lexer.feed(std::hint::black_box(bytes));
-                while let Some(t) = tokens.next().unwrap() {
-                    if tokens.depth() <= 2
-                        && t.kind == weirgate::protocol::lexer::TokenKind::ObjectStart
-                    {
-                        tokens.enter();
-                    }
-                }
-                std::hint::black_box(lexer.finish().unwrap());
-            }
-            a.push(t.elapsed().as_secs_f64());
-            let t = Instant::now();
-            for _ in 0..n {
-                std::hint::black_box(
-                    serde_json::from_slice::<serde::de::IgnoredAny>(std::hint::black_box(bytes))
-                        .unwrap(),
-                );
-            }
-            b.push(t.elapsed().as_secs_f64());
-        }
-        a.sort_by(f64::total_cmp);
-        b.sort_by(f64::total_cmp);
-        let mb = |t: f64| (n * bytes.len()) as f64 / t / 1e6;
-        println!(
-            "{name:10} {:7} B  ours {:8.0} MB/s {:7.0} ns  serde {:8.0} MB/s  ratio {:.2}",
-            bytes.len(),
-            mb(a[7]),
-            a[7] * 1e9 / n as f64,
-            mb(b[7]),
-            b[7] / a[7]
-        );
-        mean += b[7] / a[7] / 5.0;
+        .collect();
+    [
+        ("small", call(small)),
+        ("base64", call(&format!(r#"{{"data":"{base64}"}}"#))),
+        ("escaped", call(&format!(r#"{{"text":"{escaped}"}}"#))),
+        ("non-ASCII", call(&format!(r#"{{"text":"{non_ascii}"}}"#))),
+        ("rows", call(&format!(r#"{{"rows":[{}]}}"#, rows.join(",")))),
+    ]
+}
+
+fn call(arguments: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{{"name":"query","arguments":{arguments},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}"#
+    )
+}
+
+fn seconds(calls: usize, mut call: impl FnMut()) -> f64 {
+    let begin = Instant::now();
+    for _ in 0..calls {
+        call();
     }
-    println!("mean {mean:.2}");
+    begin.elapsed().as_secs_f64()
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
 }

@@ -118,6 +118,13 @@ fn too_slow_a_body() {
         Refusal::of_head(408)
             .names(&["body_idle_timeout"])
             .check("slow", &answer);
+        // What still comes of the body would be read as a request.
+        assert!(
+            answer
+                .head
+                .values("connection")
+                .contains(&"close".to_owned())
+        );
     }
     assert_eq!(site.upstream.request_count(), 0);
     // Silence is what is bounded, not the time that a body takes.

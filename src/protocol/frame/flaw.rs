@@ -310,6 +310,9 @@ impl FlawKind {
 
 impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.kind == FlawKind::Truncated && self.at == 0 {
+            return f.write_str("the body is empty");
+        }
         write!(f, "{} (at byte {}", self.kind.sentence(), self.at)?;
         match &self.detail {
             Detail::None => {}

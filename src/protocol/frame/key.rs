@@ -42,55 +42,77 @@ pub(super) enum Object {
     Meta,
 }
 
-const ENVELOPE: [(&str, Key); 6] = [
-    ("jsonrpc", Key::Jsonrpc),
-    ("id", Key::Id),
-    ("method", Key::Method),
-    ("params", Key::Params),
-    ("result", Key::Result),
-    ("error", Key::Error),
+const ENVELOPE: [Key; 6] = [
+    Key::Jsonrpc,
+    Key::Id,
+    Key::Method,
+    Key::Params,
+    Key::Result,
+    Key::Error,
 ];
 
-const PARAMS: [(&str, Key); 9] = [
-    ("name", Key::Name),
-    ("uri", Key::Uri),
-    ("taskId", Key::TaskId),
-    ("cursor", Key::Cursor),
-    ("protocolVersion", Key::ProtocolVersion),
-    ("_meta", Key::Meta),
-    ("arguments", Key::Arguments),
-    ("inputResponses", Key::InputResponses),
-    ("requestState", Key::RequestState),
+const PARAMS: [Key; 9] = [
+    Key::Name,
+    Key::Uri,
+    Key::TaskId,
+    Key::Cursor,
+    Key::ProtocolVersion,
+    Key::Meta,
+    Key::Arguments,
+    Key::InputResponses,
+    Key::RequestState,
 ];
 
-const META: [(&str, Key); 5] = [
-    (
-        "io.modelcontextprotocol/protocolVersion",
-        Key::MetaProtocolVersion,
-    ),
-    (
-        "io.modelcontextprotocol/clientCapabilities",
-        Key::ClientCapabilities,
-    ),
-    ("io.modelcontextprotocol/clientInfo", Key::ClientInfo),
-    ("io.modelcontextprotocol/logLevel", Key::LogLevel),
-    ("progressToken", Key::ProgressToken),
+const META: [Key; 5] = [
+    Key::MetaProtocolVersion,
+    Key::ClientCapabilities,
+    Key::ClientInfo,
+    Key::LogLevel,
+    Key::ProgressToken,
 ];
 
 impl Object {
-    /// The key that has exactly this name.
+    /// The key that has exactly this name. (Patterns, because the compiler turns them into a
+    /// few comparisons of words; a search in the tables would call a function for each.)
     #[inline]
     pub(super) fn key(self, name: &[u8]) -> Option<Key> {
-        let named = |(known, _): &&(&str, Key)| known.as_bytes() == name;
-        self.keys().iter().find(named).map(|(_, key)| *key)
+        let key = match (self, name) {
+            (Object::Envelope, b"jsonrpc") => Key::Jsonrpc,
+            (Object::Envelope, b"id") => Key::Id,
+            (Object::Envelope, b"method") => Key::Method,
+            (Object::Envelope, b"params") => Key::Params,
+            (Object::Envelope, b"result") => Key::Result,
+            (Object::Envelope, b"error") => Key::Error,
+            (Object::Params, b"name") => Key::Name,
+            (Object::Params, b"uri") => Key::Uri,
+            (Object::Params, b"taskId") => Key::TaskId,
+            (Object::Params, b"cursor") => Key::Cursor,
+            (Object::Params, b"protocolVersion") => Key::ProtocolVersion,
+            (Object::Params, b"_meta") => Key::Meta,
+            (Object::Params, b"arguments") => Key::Arguments,
+            (Object::Params, b"inputResponses") => Key::InputResponses,
+            (Object::Params, b"requestState") => Key::RequestState,
+            (Object::Meta, b"progressToken") => Key::ProgressToken,
+            (Object::Meta, _) => match name.strip_prefix(b"io.modelcontextprotocol/")? {
+                b"protocolVersion" => Key::MetaProtocolVersion,
+                b"clientCapabilities" => Key::ClientCapabilities,
+                b"clientInfo" => Key::ClientInfo,
+                b"logLevel" => Key::LogLevel,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(key)
     }
 
     /// The name of the key for which a reader that ignores case would take this one, though it
     /// has another name.
     pub(super) fn case_variant(self, name: &[u8]) -> Option<&'static str> {
         let name = std::str::from_utf8(name).ok()?;
-        let alike = |(known, _): &&(&str, Key)| *known != name && folds_to(name, known);
-        self.keys().iter().find(alike).map(|(known, _)| *known)
+        let known = self.keys().iter().map(|key| key.name());
+        known
+            .into_iter()
+            .find(|known| *known != name && folds_to(name, known))
     }
 
     /// How a sentence calls the object.
@@ -102,7 +124,7 @@ impl Object {
         }
     }
 
-    fn keys(self) -> &'static [(&'static str, Key)] {
+    fn keys(self) -> &'static [Key] {
         match self {
             Object::Envelope => &ENVELOPE,
             Object::Params => &PARAMS,
@@ -112,12 +134,30 @@ impl Object {
 }
 
 impl Key {
-    /// How a sentence calls the key.
+    /// The key as the specification writes it.
     pub(super) fn name(self) -> &'static str {
-        let all = ENVELOPE.iter().chain(&PARAMS).chain(&META);
-        all.into_iter()
-            .find(|(_, key)| *key == self)
-            .map_or("", |(name, _)| name)
+        match self {
+            Key::Jsonrpc => "jsonrpc",
+            Key::Id => "id",
+            Key::Method => "method",
+            Key::Params => "params",
+            Key::Result => "result",
+            Key::Error => "error",
+            Key::Name => "name",
+            Key::Uri => "uri",
+            Key::TaskId => "taskId",
+            Key::Cursor => "cursor",
+            Key::ProtocolVersion => "protocolVersion",
+            Key::Meta => "_meta",
+            Key::Arguments => "arguments",
+            Key::InputResponses => "inputResponses",
+            Key::RequestState => "requestState",
+            Key::MetaProtocolVersion => "io.modelcontextprotocol/protocolVersion",
+            Key::ClientCapabilities => "io.modelcontextprotocol/clientCapabilities",
+            Key::ClientInfo => "io.modelcontextprotocol/clientInfo",
+            Key::LogLevel => "io.modelcontextprotocol/logLevel",
+            Key::ProgressToken => "progressToken",
+        }
     }
 }
 
@@ -210,15 +250,13 @@ mod tests {
     #[test]
     fn each_key_is_found_by_its_exact_name_only() {
         for object in [Object::Envelope, Object::Params, Object::Meta] {
-            for (name, key) in object.keys() {
+            for key in object.keys() {
+                let name = key.name();
                 assert_eq!(object.key(name.as_bytes()), Some(*key));
                 assert_eq!(object.key(name.to_uppercase().as_bytes()), None);
                 assert_eq!(object.case_variant(name.as_bytes()), None);
-                assert_eq!(
-                    object.case_variant(name.to_uppercase().as_bytes()),
-                    Some(*name)
-                );
-                assert_eq!(key.name(), *name);
+                let variant = object.case_variant(name.to_uppercase().as_bytes());
+                assert_eq!(variant, Some(name));
             }
         }
     }

@@ -87,3 +87,121 @@ impl Scanner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::frame::{Field, FlawKind, Json, Text};
+
+    fn whole(body: &str) -> Flaw {
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        scan(body, &Bounds::default(), &Paths::default()).unwrap_err()
+    }
+
+    fn told(body: &str) -> (&'static str, usize, Option<String>) {
+        let flaw = whole(body);
+        let id = flaw.id().map(|id| String::from_utf8_lossy(id).into_owned());
+        (flaw.kind().as_str(), flaw.at(), id)
+    }
+
+    #[test]
+    fn an_offence_against_json_wins_wherever_it_stands() {
+        assert_eq!(
+            told(r#"{"id":1,"id":2,"method":3} x"#),
+            ("trailing-data", 27, None)
+        );
+        assert_eq!(told(r#"[{"id":1}, 1.]"#), ("bad-number", 13, None));
+    }
+
+    #[test]
+    fn the_first_other_flaw_wins_and_the_id_is_found_behind_it() {
+        assert_eq!(
+            told(r#"{"jsonrpc":"1.0","method":3,"params":[],"id":"x"}"#),
+            ("version", 11, Some("\"x\"".into()))
+        );
+        assert_eq!(
+            told(r#"{"method":"m","method":"m","id":-7}"#),
+            ("repeated-key", 14, Some("-7".into()))
+        );
+        assert_eq!(told(r#"{"id":5}"#), ("version", 8, Some("5".into())));
+    }
+
+    #[test]
+    fn an_id_is_echoed_only_if_it_is_the_only_one() {
+        assert_eq!(told(r#"{"id":5,"id":6}"#).2, None);
+        assert_eq!(told(r#"{"id":5,"\u0069d":5}"#).2, None);
+        assert_eq!(
+            told(r#"{"id":5,"id":null}"#),
+            ("repeated-key", 8, Some("5".into()))
+        );
+        assert_eq!(
+            told(r#"{"id":1.0,"id":5}"#),
+            ("id-type", 6, Some("5".into()))
+        );
+        assert_eq!(told(r#"{"ID":5}"#), ("case-variant", 1, None));
+        let long = "9".repeat(513);
+        assert_eq!(told(&format!(r#"{{"id":{long}}}"#)), ("too-long", 6, None));
+    }
+
+    #[test]
+    fn depth_ends_the_scan_with_the_id_that_is_known() {
+        let deep = "[".repeat(64);
+        assert_eq!(
+            told(&format!(r#"{{"id":8,"x":{deep}"#)),
+            ("too-deep", 75, Some("8".into()))
+        );
+        assert_eq!(
+            told(&format!(r#"{{"x":{deep},"id":8"#)),
+            ("too-deep", 68, None)
+        );
+    }
+
+    #[test]
+    fn a_stream_leaves_copies_of_what_decides() {
+        let paths = Paths::new([["region"], ["list"]]);
+        let mut scanner = Scanner::new(&Bounds::default(), &paths);
+        let body = r#"{"jsonrpc":"2.0","id":"r\u0031","method":"tools/call","params":{"name":"big",
+            "arguments":{"region":"eu","list":[1],"blob":"aaaa"}}}"#;
+        for byte in body.as_bytes() {
+            assert_eq!(scanner.root_end(), None);
+            scanner.push(std::slice::from_ref(byte)).unwrap();
+        }
+        assert_eq!(scanner.root_end(), Some(body.len()));
+        scanner.push(b"\n").unwrap();
+        let outline = scanner.finish().unwrap();
+        assert_eq!(outline.id(), Some(&br#""r\u0031""#[..]));
+        assert_eq!(outline.text(Field::Name), Text::Is("big".into()));
+        assert_eq!(outline.argument(0).unwrap().raw, Some(&b"\"eu\""[..]));
+        let list = outline.argument(1).unwrap();
+        assert_eq!((list.json, list.raw), (Json::Array, None));
+    }
+
+    #[test]
+    fn what_a_stream_keeps_is_bounded_whatever_is_repeated() {
+        let paths = Paths::new([["a"]]);
+        let mut scanner = Scanner::new(&Bounds::default(), &paths);
+        let text = "x".repeat(8000);
+        scanner.push(br#"{"id":1,"params":{"#).unwrap();
+        for _ in 0..300 {
+            scanner
+                .push(format!(r#""name":"{text}","arguments":{{"a":"{text}"}},"#).as_bytes())
+                .unwrap();
+        }
+        // A key and a value that never end.
+        scanner.push(br#""uri":""#).unwrap();
+        for _ in 0..300 {
+            scanner.push(text.as_bytes()).unwrap();
+        }
+        assert!(
+            scanner.builder.held() < 100_000,
+            "{} bytes are held",
+            scanner.builder.held()
+        );
+        scanner.push(br#"","x":1}}"#).unwrap();
+        let flaw = scanner.finish().unwrap_err();
+        assert_eq!(
+            (flaw.kind(), flaw.id()),
+            (FlawKind::RepeatedKey, Some(&b"1"[..]))
+        );
+    }
+}

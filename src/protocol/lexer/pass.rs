@@ -4,7 +4,7 @@
 //! Where a chunk ends within an item, the step that could not be done says what it expects,
 //! and the next pass begins with that step.
 
-use super::marks::Marks;
+use super::marks;
 use super::number::{self, Stage};
 use super::string::{self, Run};
 use super::{Container, ErrorKind, Expect, Flight, Inside, Lexer, Place, Reader, Scalar, Token};
@@ -29,7 +29,6 @@ enum Next {
 /// The pass: what the loop needs at hand.
 pub(super) struct Pass<'a, R> {
     chunk: &'a [u8],
-    marks: Marks,
     at: usize,
     place: Place,
     depth_max: u32,
@@ -48,7 +47,6 @@ impl<'a, R: Reader> Pass<'a, R> {
         } = *lexer;
         Pass {
             chunk,
-            marks: Marks::NONE,
             at: 0,
             place,
             depth_max,
@@ -310,13 +308,15 @@ impl<'a, R: Reader> Pass<'a, R> {
         at: usize,
         flight: impl FnOnce(string::Escape, bool) -> Flight,
     ) -> Result<bool, Stop> {
-        let end = self.marks.next(self.chunk, at);
+        let mut end = marks::near(self.chunk, at);
+        if self.chunk.get(end) != Some(&b'"') {
+            end = marks::first(self.chunk, end);
+        }
         if self.chunk.get(end) == Some(&b'"') {
             self.at = end + 1;
             return Ok(false);
         }
-        let (run, marks) = string::run(self.chunk, self.marks, end, false);
-        self.marks = marks;
+        let run = string::run(self.chunk, end, false);
         self.string_run(run, flight)
     }
 
@@ -425,7 +425,6 @@ impl<'a, R: Reader> Pass<'a, R> {
         self.place.stack & 1 == 1
     }
 
-    /// `}` or `]`, which are two apart in ASCII from each other's opening bytes.
     #[inline(always)]
     fn closing_byte(&self) -> u8 {
         if self.in_object() { b'}' } else { b']' }

@@ -28,24 +28,20 @@ pub(super) enum Run {
 /// Reads on from the beginning of a chunk, where the chunk before it cut the string.
 pub(super) fn resume(bytes: &[u8], escape: Escape, escaped: bool) -> Run {
     match rest_of_escape(bytes, 0, escape) {
-        Ok(at) => run(bytes, Marks::NONE, at, escaped).0,
+        Ok(at) => run(bytes, at, escaped),
         Err(run) => run,
     }
 }
 
 /// Reads on from `at`, which lies within a string and outside of any escape sequence.
 #[inline(never)]
-pub(super) fn run(
-    bytes: &[u8],
-    mut marks: Marks,
-    mut at: usize,
-    mut escaped: bool,
-) -> (Run, Marks) {
-    let run = loop {
+pub(super) fn run(bytes: &[u8], mut at: usize, mut escaped: bool) -> Run {
+    let mut marks = Marks::new();
+    loop {
         at = marks.next(bytes, at);
         match bytes.get(at) {
             Some(b'"') => {
-                break Run::Closed {
+                return Run::Closed {
                     end: at + 1,
                     escaped,
                 };
@@ -56,25 +52,24 @@ pub(super) fn run(
                     Some(&byte) if is_simple_escape(byte) => at + 2,
                     _ => match rest_of_escape(bytes, at + 1, Escape::Begun) {
                         Ok(next) => next,
-                        Err(run) => break run,
+                        Err(run) => return run,
                     },
                 };
             }
             Some(_) => {
-                break Run::Bad {
+                return Run::Bad {
                     at,
                     kind: ErrorKind::ControlCharacter,
                 };
             }
             None => {
-                break Run::Cut {
+                return Run::Cut {
                     escape: Escape::None,
                     escaped,
                 };
             }
         }
-    };
-    (run, marks)
+    }
 }
 
 /// Completes an escape sequence; gives the index behind it, or why the string stops here.
@@ -114,7 +109,7 @@ mod tests {
     use super::*;
 
     fn run_all(bytes: &[u8]) -> Run {
-        run(bytes, Marks::NONE, 0, false).0
+        run(bytes, 0, false)
     }
 
     /// What the grammar says, one byte after the other.

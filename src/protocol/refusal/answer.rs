@@ -123,7 +123,7 @@ pub fn answer(telling: &Telling, to: &Addressee) -> Response<Bytes> {
     if let Some(allow) = telling.allow {
         headers.insert(ALLOW, HeaderValue::from_static(allow));
     }
-    if to.closes {
+    if to.closes || telling.closes {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response

@@ -57,10 +57,17 @@ impl HeaderFault {
                 },
             )
             .header(name)
-            .hint(
-                "send the header as the specification says, or set \
-                 protocol.routing_headers.missing: mirror on the route for clients that lag",
-            ),
+            .hint(match body {
+                Some(_) => {
+                    "send the header as the specification says, or set \
+                     protocol.routing_headers.missing: mirror on the route for clients that lag"
+                }
+                // Without a version nothing says that the request is a modern one.
+                None => {
+                    "send the header as the specification says, or list \"2025-03-26\" in \
+                     protocol.versions of the route for clients that never send it"
+                }
+            }),
             HeaderFault::Repeated { name } => mismatch(
                 "header_repeated",
                 format!("{name} header stands more than once; it may stand once only"),
@@ -78,7 +85,10 @@ impl HeaderFault {
                 },
             )
             .header(name)
-            .hint("send the body's value, base64-encoded where it is not plain ASCII"),
+            .hint(match body {
+                Some(_) => "send the body's value, base64-encoded where it is not plain ASCII",
+                None => "send the version in plain ASCII",
+            }),
             HeaderFault::Mismatch { name, header, body } => mismatch(
                 "header_mismatch",
                 format!(

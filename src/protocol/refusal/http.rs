@@ -83,9 +83,15 @@ impl HttpFault {
             HttpFault::MethodNotAllowed { allow } => Telling::own(
                 "method_not_allowed",
                 405,
-                format!("this HTTP method is not served here; use one of: {allow}"),
+                format!(
+                    "this request may not be made with this HTTP method; this path takes {allow}"
+                ),
             )
-            .allow(allow),
+            .allow(allow)
+            .hint(
+                "send messages with POST; GET and DELETE are for sessions of versions before \
+                 2026-07-28, and must name the session or its version",
+            ),
             HttpFault::NotFound => Telling::own(
                 "not_found",
                 404,
@@ -164,12 +170,14 @@ impl BodyFault {
                 408,
                 format!("the request's body paused for over bounds.body_idle_timeout ({max:?})"),
             )
-            .limit("bounds.body_idle_timeout"),
+            .limit("bounds.body_idle_timeout")
+            .closes(),
             BodyFault::Broken => Telling::own(
                 "body_broken",
                 400,
                 "the request's body broke off, or its chunks cannot be read".into(),
-            ),
+            )
+            .closes(),
         }
     }
 }

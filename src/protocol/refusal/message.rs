@@ -17,6 +17,11 @@ pub enum MessageFault {
         /// What it must be.
         expected: &'static str,
     },
+    /// The method cannot be repeated in a header, where every reader of this version looks for it.
+    MethodText {
+        /// The method.
+        method: String,
+    },
     /// The parameter that names the target is missing or not a string.
     NameParameter {
         /// The parameter.
@@ -48,8 +53,17 @@ impl MessageFault {
             MessageFault::MetaKey { key, expected } => Telling::protocol(
                 "meta_key",
                 code::INVALID_PARAMS,
-                format!("params._meta must have the key \"{key}\" with {expected} as its value"),
+                format!("params._meta must have the key \"{key}\", and {expected} as its value"),
             ),
+            MessageFault::MethodText { method } => Telling::protocol(
+                "method_text",
+                code::HEADER_MISMATCH,
+                format!(
+                    "method {} cannot stand in the Mcp-Method header, which must repeat it",
+                    quoted(method)
+                ),
+            )
+            .hint("name methods in plain ASCII, without blanks at either end"),
             MessageFault::NameParameter { key, method } => Telling::protocol(
                 "name_parameter",
                 code::INVALID_PARAMS,

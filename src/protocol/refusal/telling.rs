@@ -37,6 +37,8 @@ pub struct Telling {
     pub data: Data,
     /// What `Allow` says beside it.
     pub allow: Option<&'static str>,
+    /// Whether the connection ends with it, because its next byte could be anything.
+    pub closes: bool,
 }
 
 /// The `data` member of a refusal's JSON-RPC error.
@@ -72,6 +74,7 @@ impl Telling {
                 ..Data::default()
             },
             allow: None,
+            closes: false,
         }
     }
 
@@ -82,6 +85,12 @@ impl Telling {
             status,
             ..Telling::protocol(reason, i32::from(status), message)
         }
+    }
+
+    /// The header or the limit that it is about: what a log may say, where values may not stand.
+    #[must_use]
+    pub fn subject(&self) -> Option<&str> {
+        self.data.header.as_deref().or(self.data.limit)
     }
 
     pub(super) fn status(self, status: u16) -> Telling {
@@ -98,6 +107,13 @@ impl Telling {
     pub(super) fn allow(self, allow: &'static str) -> Telling {
         Telling {
             allow: Some(allow),
+            ..self
+        }
+    }
+
+    pub(super) fn closes(self) -> Telling {
+        Telling {
+            closes: true,
             ..self
         }
     }
