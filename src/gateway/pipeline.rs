@@ -100,6 +100,7 @@ impl listener::Serve for Gateway {
         request: Request<Incoming>,
     ) -> Response<Outgoing> {
         let (head, body) = request.into_parts();
+        let wants_body = head.method != Method::HEAD;
         let mut exchange = self.0.log.exchange(peer, &head.method, head.uri.path());
         let mut to = Addressee {
             accept: head.headers.get(ACCEPT).cloned(),
@@ -115,7 +116,8 @@ impl listener::Serve for Gateway {
                 let telling = refusal.telling();
                 let detail = refusal.detail().or(telling.subject());
                 exchange.refused(telling.reason, detail.map(str::to_owned));
-                refusal::answer(&telling, &to).map(|body| Source::Own(Some(body)))
+                // A body that HEAD does not want would never be asked for, and so never end.
+                refusal::answer(&telling, &to).map(|body| Source::Own(wants_body.then_some(body)))
             }
         };
         exchange.status(response.status().as_u16());
@@ -299,7 +301,7 @@ async fn forward(
 ) -> Result<Response<Source>, Refusal> {
     let (route, destination) = (&*serving.route, &serving.destination);
     let era = admitted.era;
-    let request = destination.request(head, admitted.body, admitted.routing, era);
+    let request = destination.request(head, admitted.body, admitted.routing, era)?;
     let (response, lease) = destination.send(request).await?;
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());

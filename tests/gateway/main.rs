@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout)]
 
 mod exchanges;
+mod explore;
 mod harness;
 mod headers;
 mod hosts;
