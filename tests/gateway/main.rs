@@ -9,7 +9,6 @@
 #![allow(clippy::print_stdout)]
 
 mod exchanges;
-mod explore;
 mod harness;
 mod headers;
 mod hosts;
