@@ -12,6 +12,8 @@ use crate::harness::{Client, Fault, Gateway, Play, Received, Reply, Request, Sit
 /// the way hold, some of these answers end in its hands while the client does not read.
 const STEP: usize = 96 << 10;
 const STEPS: usize = 64;
+/// Long enough for all buffers on the way to fill.
+const PAUSE: Duration = Duration::from_millis(1500);
 
 /// A client whose socket takes as little as it can before somebody reads it.
 fn narrow(gateway: &Gateway) -> Client {
@@ -46,11 +48,7 @@ fn asked_size(request: &Received) -> usize {
 
 /// Asks for answers of all sizes at once, reads none of them for a while, then all; gives what
 /// each came to, for those that are not as they should be.
-fn read_late(
-    site: &Site,
-    pause: Duration,
-    finish: fn(&mut Client, usize) -> Result<(), String>,
-) -> Vec<String> {
+fn read_late(site: &Site, finish: fn(&mut Client, usize) -> Result<(), String>) -> Vec<String> {
     let gateway = &site.gateway;
     std::thread::scope(|scope| {
         let reading: Vec<_> = (1..=STEPS)
@@ -58,7 +56,7 @@ fn read_late(
                 scope.spawn(move || {
                     let mut client = narrow(gateway);
                     client.send(&sized(step * STEP));
-                    std::thread::sleep(pause);
+                    std::thread::sleep(PAUSE);
                     widen(&client);
                     finish(&mut client, step * STEP)
                 })
@@ -75,11 +73,9 @@ fn an_answer_that_waits_for_its_reader_is_not_cut_off_by_the_idle_time() {
     let site = Site::before(upstream, |policy| {
         policy.listen("header_read_timeout", "300ms")
     });
-    let cut = read_late(&site, Duration::from_secs(1), |client, size| {
-        match client.try_read() {
-            Ok(answer) if answer.body.len() == size => Ok(()),
-            other => Err(format!("{size} bytes: {:?}", other.map(|a| a.body.len()))),
-        }
+    let cut = read_late(&site, |client, size| match client.try_read() {
+        Ok(answer) if answer.body.len() == size => Ok(()),
+        other => Err(format!("{size} bytes: {:?}", other.map(|a| a.body.len()))),
     });
     assert_eq!(cut, [""; 0]);
     for record in site.records(STEPS) {
@@ -103,7 +99,7 @@ fn what_came_before_a_break_reaches_a_slow_client_too() {
         Reply::Steps(vec![Play::sse_head(), Play::chunk(events), Play::Close])
     });
     let site = Site::before(upstream, |policy| policy);
-    let lost = read_late(&site, Duration::from_millis(500), |client, size| {
+    let lost = read_late(&site, |client, size| {
         let head = client.wire.head().map_err(|fault| format!("{fault:?}"))?;
         let framing = head.response_framing("POST").expect("one framing");
         let mut body = BodyReader::new(framing);
