@@ -1,13 +1,13 @@
 //! Arguments, signals, exit codes; no logic.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use weirgate::command::run::StartError;
-use weirgate::command::{check, demo, exit, run};
+use weirgate::command::{check, demo, exit, run, wants_colour};
 use weirgate::policy::file::{self, Addresses};
 use weirgate::policy::finding::Errors;
 use weirgate::policy::plan::Plan;
@@ -104,7 +104,7 @@ fn ended(result: Result<(), StartError>) -> ExitCode {
 }
 
 fn refused(errors: &Errors) -> ExitCode {
-    say(errors.render(std::io::stderr().is_terminal()).trim_end());
+    say(errors.render(wants_colour(&std::io::stderr())).trim_end());
     ExitCode::from(exit::USAGE)
 }
 

@@ -2,7 +2,7 @@
 //! in two at every byte, and in many pieces. The verdict must be serde_json's, except where
 //! [`STRICTER`] says otherwise, and so must every value.
 
-// Helpers of a test may panic, and the list of where we are stricter is printed.
+// What a test calls may panic, and the list of where we are stricter is printed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 #[path = "scanner/check.rs"]
@@ -26,7 +26,7 @@ use documents::{Tape, document};
 const STRICTER: [(FlawKind, &str); 15] = [
     (
         FlawKind::RootArray,
-        "an array at the root, because no version we serve has batches",
+        "an array at the root: a batch, refused in every version",
     ),
     (
         FlawKind::RootScalar,

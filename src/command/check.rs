@@ -1,22 +1,19 @@
 //! `weirgate check PATH...`: reads a policy as the gateway would, and prints what it comes to.
 
 use std::fmt::Write as _;
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Map, Value, json};
 
+use super::{exit, wants_colour};
 use crate::policy::file::{
     Addresses, Policy, Setting, load, settings_of_gateway, settings_of_route, settings_of_upstream,
 };
-use crate::policy::finding::{Finding, Origin, render_warnings};
+use crate::policy::finding::{Finding, Origin, Paint, render_warnings};
 use crate::policy::plan::{Hosts, LogFormat, Origins, Plan, Route, Upstream};
 
-/// The policy is bad, or the command was used wrongly (`EX_USAGE` of sysexits).
-const BAD_POLICY: u8 = 64;
-/// The result could not be written (`EX_SOFTWARE`).
-const NOT_WRITTEN: u8 = 70;
 /// Most hosts or origins of a route that the summary lists.
 const LISTED_MAX: usize = 3;
 
@@ -26,17 +23,16 @@ const LISTED_MAX: usize = 3;
 #[must_use]
 pub fn check(paths: &[PathBuf], json: bool) -> ExitCode {
     let (out, err) = (io::stdout(), io::stderr());
-    let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let form = Form {
         json,
-        colour_out: wanted && out.is_terminal(),
-        colour_err: wanted && err.is_terminal(),
+        colour_out: wants_colour(&out),
+        colour_err: wants_colour(&err),
     };
     let code = match report(paths, form, &mut out.lock(), &mut err.lock()) {
         Ok(code) => code,
         // `check | head` is no fault.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => 0,
-        Err(_) => NOT_WRITTEN,
+        Err(_) => exit::SOFTWARE,
     };
     ExitCode::from(code)
 }
@@ -79,7 +75,7 @@ pub fn report(
             } else {
                 err.write_all(errors.render(form.colour_err).as_bytes())?;
             }
-            Ok(BAD_POLICY)
+            Ok(exit::USAGE)
         }
     }
 }
@@ -87,11 +83,7 @@ pub fn report(
 /// The summary of a good policy.
 fn summary(policy: &Policy, paths: &[PathBuf], colour: bool) -> String {
     let plan = &policy.plan;
-    let (bold, plain) = if colour {
-        ("\x1b[1m", "\x1b[0m")
-    } else {
-        ("", "")
-    };
+    let Paint { bold, plain, .. } = Paint::new(colour);
     let names: Vec<_> = paths
         .iter()
         .map(|path| path.display().to_string())

@@ -83,6 +83,7 @@ pub fn run(policy: &Policy) -> Result<(), StartError> {
         hint: "see the limits on threads and open files of this process",
     })?;
     let ended = runtime.block_on(serve(plan, &log));
+    log.shut_down();
     // Exchanges that are still open are dropped here, and close their records.
     runtime.shutdown_timeout(FLUSH_TIME);
     log.flush(FLUSH_TIME);

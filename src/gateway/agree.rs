@@ -103,7 +103,7 @@ pub fn agree(
     let lines = Lines {
         message,
         fields,
-        name_bytes_max: route.bounds.name_bytes_max,
+        name_bytes_max: route.bounds.message.name_bytes_max,
     };
     match placed.era() {
         Era::Modern => lines.agree_modern(placed, route.protocol.missing),
@@ -168,10 +168,7 @@ impl Lines<'_> {
         }
         let version = placed.version().unwrap_or_default();
         Ok(Routing {
-            version: match placed.version_in_header() {
-                true => Line::Keep,
-                false => Line::plain(version, Reading::Absent),
-            },
+            version: Line::plain(version, self.fields.protocol_version),
             method: Line::plain(method, self.fields.method),
             name: match name {
                 Some(name) => Line::encoded(name, self.fields.name),
@@ -216,11 +213,10 @@ impl Lines<'_> {
     fn confirms_method(&self) -> Result<bool, HeaderFault> {
         let name = spelled::METHOD;
         let body = self.message.method();
-        match self.fields.method {
-            Reading::Absent => Ok(false),
-            Reading::Repeated => Err(HeaderFault::Repeated { name }),
-            Reading::Once(value) if value == body.as_bytes() => Ok(true),
-            Reading::Once(value) => Err(HeaderFault::Mismatch {
+        match self.fields.method.once(name)? {
+            None => Ok(false),
+            Some(value) if value == body.as_bytes() => Ok(true),
+            Some(value) => Err(HeaderFault::Mismatch {
                 name,
                 header: String::from_utf8_lossy(value).into_owned(),
                 body: body.to_owned(),
@@ -231,10 +227,8 @@ impl Lines<'_> {
     /// Whether `Mcp-Name` is there; it then agrees once decoded.
     fn confirms_name(&self, body: &str) -> Result<bool, HeaderFault> {
         let name = spelled::NAME;
-        let value = match self.fields.name {
-            Reading::Absent => return Ok(false),
-            Reading::Repeated => return Err(HeaderFault::Repeated { name }),
-            Reading::Once(value) => value,
+        let Some(value) = self.fields.name.once(name)? else {
+            return Ok(false);
         };
         let said =
             header::decode(value, self.name_bytes_max).map_err(|why| HeaderFault::Malformed {
@@ -262,12 +256,7 @@ fn missing_line(name: &'static str, body: &str) -> HeaderFault {
 
 /// A request belongs to one session; of two, hops before and behind us may read different ones.
 fn read_session(fields: &Fields<'_>) -> Result<(), HeaderFault> {
-    match fields.session_id {
-        Reading::Absent | Reading::Once(_) => Ok(()),
-        Reading::Repeated => Err(HeaderFault::Repeated {
-            name: spelled::SESSION_ID,
-        }),
-    }
+    fields.session_id.once(spelled::SESSION_ID).map(drop)
 }
 
 fn refuse_any(headers: &HeaderMap) -> Result<(), HeaderFault> {

@@ -9,6 +9,8 @@ use http::Response;
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
 use super::relay::{self, Source};
@@ -27,6 +29,28 @@ pub enum Read<T> {
     Response(T),
     /// Not readable one way only.
     Unreadable,
+}
+
+#[derive(Deserialize)]
+struct Message<R> {
+    result: Option<R>,
+    error: Option<IgnoredAny>,
+}
+
+/// Reads the result of a response; none where it is an error.
+pub fn result<'m, R: Deserialize<'m>>(message: &'m [u8]) -> Read<Option<R>> {
+    match serde_json::from_slice(message) {
+        Ok(Message {
+            result: None,
+            error: None,
+        }) => Read::NotYet,
+        Ok(Message {
+            result: Some(_),
+            error: Some(_),
+        })
+        | Err(_) => Read::Unreadable,
+        Ok(Message { result, .. }) => Read::Response(result),
+    }
 }
 
 /// Where in the bytes that are held a message stands.
@@ -136,7 +160,7 @@ type Found<T> = Result<(Bytes, Place, T), &'static str>;
 const TOO_LONG: &str = "an answer that must be read and exceeds bounds.buffer_bytes";
 const UNREADABLE: &str = "an answer that must be read and cannot be";
 const BROKEN: &str = "an answer that must be read and broke off";
-const LATE: &str = "an answer that must be read and did not end within response_header_timeout";
+const LATE: &str = "an answer that must be read and paused for over response_header_timeout";
 
 async fn find_document<T>(
     rest: &mut Incoming,

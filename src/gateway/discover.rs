@@ -5,7 +5,6 @@
 use http::Response;
 use hyper::body::Incoming;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::answer::{self, Read};
@@ -14,13 +13,6 @@ use crate::net::upstream::Lease;
 use crate::policy::plan::Route;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::version::{Era, Version, Versions};
-
-#[derive(Deserialize)]
-struct Answer<'a> {
-    #[serde(borrow)]
-    result: Option<Discovered<'a>>,
-    error: Option<IgnoredAny>,
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -38,26 +30,13 @@ enum Edit {
 
 /// Puts the route's versions into the list of a discover result; all other bytes stay.
 fn read(message: &[u8], served: Versions) -> Read<Edit> {
-    let list = match serde_json::from_slice(message) {
-        Ok(Answer {
-            result: Some(discovered),
-            error: None,
-        }) => discovered.supported_versions,
-        Ok(Answer {
-            result: None,
-            error: Some(_),
-        }) => return Read::Response(Edit::Keep),
-        Ok(Answer {
-            result: None,
-            error: None,
-        }) => return Read::NotYet,
-        Ok(Answer {
-            result: Some(_),
-            error: Some(_),
-        })
-        | Err(_) => return Read::Unreadable,
+    let discovered: Option<Discovered<'_>> = match answer::result(message) {
+        Read::Response(discovered) => discovered,
+        Read::NotYet => return Read::NotYet,
+        Read::Unreadable => return Read::Unreadable,
     };
-    // A result without a list offers nothing that could be refused afterwards.
+    // An error, or a result without a list, offers nothing that could be refused afterwards.
+    let list = discovered.and_then(|discovered| discovered.supported_versions);
     let Some(raw) = list.map(RawValue::get) else {
         return Read::Response(Edit::Keep);
     };

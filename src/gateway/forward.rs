@@ -151,7 +151,7 @@ fn depart(headers: &mut HeaderMap, routing: Routing, era: Era) {
         // The body was asked for here, and its length is that of the bytes that go on.
         "expect" | "content-length" => true,
         "forwarded" | "x-real-ip" => true,
-        "mcp-session-id" | "last-event-id" => era == Era::Modern,
+        name if header::is_of_session(name) => era == Era::Modern,
         name => is_strange(name, passes_params),
     });
     // What must be read of an answer can be read only as it is.

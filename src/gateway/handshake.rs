@@ -4,7 +4,6 @@
 use http::{HeaderValue, Response};
 use hyper::body::Incoming;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::answer::{self, Read};
 use super::relay::{self, Source};
@@ -16,12 +15,6 @@ use crate::protocol::refusal::{Refusal, VersionFault};
 use crate::protocol::version::{Era, Version};
 
 #[derive(Deserialize)]
-struct Answer {
-    result: Option<Initialized>,
-    error: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Initialized {
     protocol_version: String,
@@ -29,24 +22,11 @@ struct Initialized {
 
 /// Reads the version that the server chose; none where it answered with an error.
 fn read(message: &[u8]) -> Read<Option<String>> {
-    match serde_json::from_slice(message) {
-        Ok(Answer {
-            result: Some(initialized),
-            error: None,
-        }) => Read::Response(Some(initialized.protocol_version)),
-        Ok(Answer {
-            result: None,
-            error: Some(_),
-        }) => Read::Response(None),
-        Ok(Answer {
-            result: None,
-            error: None,
-        }) => Read::NotYet,
-        Ok(Answer {
-            result: Some(_),
-            error: Some(_),
-        })
-        | Err(_) => Read::Unreadable,
+    let initialized: Read<Option<Initialized>> = answer::result(message);
+    match initialized {
+        Read::Response(chosen) => Read::Response(chosen.map(|chosen| chosen.protocol_version)),
+        Read::NotYet => Read::NotYet,
+        Read::Unreadable => Read::Unreadable,
     }
 }
 

@@ -19,7 +19,6 @@ use super::{discover, handshake, receive, route};
 use crate::net::listener::{self, ConnectionEnd};
 use crate::net::upstream::Pool;
 use crate::observe::{self, Exchange, Level, Log};
-
 use crate::policy::plan::{Bounds, LegacyRefusals, Listen, Plan, Route};
 use crate::protocol::frame::{self, Paths};
 use crate::protocol::head::Fields;
@@ -43,7 +42,6 @@ struct Serving {
     route: Arc<Route>,
     destination: Destination,
     sessions: Sessions,
-    bounds: frame::Bounds,
 }
 
 impl Gateway {
@@ -70,7 +68,6 @@ impl Gateway {
                 route: route.clone(),
                 destination: Destination::new(pool)?,
                 sessions: Sessions::new(&route.bounds),
-                bounds: scan_bounds(route),
             });
         }
         Ok(Gateway(Arc::new(Running {
@@ -78,16 +75,6 @@ impl Gateway {
             log,
             routes,
         })))
-    }
-}
-
-fn scan_bounds(route: &Route) -> frame::Bounds {
-    frame::Bounds {
-        depth_max: route.bounds.depth_max,
-        keys_max: route.bounds.keys_max,
-        method_bytes_max: route.bounds.method_bytes_max,
-        name_bytes_max: route.bounds.name_bytes_max,
-        id_bytes_max: route.bounds.id_bytes_max,
     }
 }
 
@@ -129,7 +116,7 @@ impl listener::Serve for Gateway {
             peer: end.peer,
             bytes_in: end.received,
             duration: end.duration,
-            reason: end.reason.into(),
+            reason: end.reason,
         });
     }
 
@@ -213,7 +200,7 @@ async fn admit_message(
     }
     let body = receive::whole(body, &route.bounds).await?;
     exchange.received(body.len() as u64);
-    let frame = frame::scan(body, &serving.bounds, &Paths::default()).map_err(|flaw| {
+    let frame = frame::scan(body, &route.bounds.message, &Paths::default()).map_err(|flaw| {
         to.id = flaw.id().map(Bytes::copy_from_slice);
         MessageFault::Unreadable(flaw)
     })?;
@@ -251,7 +238,7 @@ fn judge(
         session(serving, fields)
     })?;
     to.era = Some(placed.era());
-    exchange.placed(placed.era().as_str(), placed.known_version());
+    exchange.placed(placed.era(), placed.known_version());
     let routing = agree::agree(&placed, message, fields, headers, route)?;
     placed.accept(message, &route.protocol)?;
     Ok((placed, routing))
@@ -270,7 +257,7 @@ fn admit_bodiless(
         session(serving, fields)
     })?;
     to.era = Some(placed.era());
-    exchange.placed(placed.era().as_str(), placed.known_version());
+    exchange.placed(placed.era(), placed.known_version());
     let routing = agree::agree_bodiless(fields, &head.headers, protocol)?;
     let session = head.headers.get(header::SESSION_ID);
     Ok(Admitted {
@@ -317,7 +304,7 @@ async fn forward(
                 ended.refusal
             })?;
             if version.is_some() {
-                exchange.placed(era.as_str(), version);
+                exchange.placed(era, version);
             }
             Ok(response)
         }

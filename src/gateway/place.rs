@@ -16,8 +16,8 @@ const META_VERSION: MessageFault = MessageFault::MetaKey {
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// A version as somebody names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Named {
+#[derive(Debug)]
+enum Named {
     /// One that we know.
     Known(Version),
     /// One that we do not.
@@ -62,7 +62,6 @@ impl Named {
 pub struct Placed {
     era: Era,
     version: Option<Named>,
-    version_in_header: bool,
 }
 
 impl Placed {
@@ -85,12 +84,6 @@ impl Placed {
             Some(Named::Known(version)) => Some(version),
             Some(Named::Unknown(_)) | None => None,
         }
-    }
-
-    /// Whether the client sent the version header itself.
-    #[must_use]
-    pub fn version_in_header(&self) -> bool {
-        self.version_in_header
     }
 
     /// Judges whether the route serves this version, and whether the version has this method.
@@ -135,12 +128,10 @@ impl Placed {
         Ok(())
     }
 
-    /// A message whose client names its version in the header.
-    fn by_client(era: Era, named: Named) -> Placed {
+    fn new(era: Era, version: impl Into<Option<Named>>) -> Placed {
         Placed {
             era,
-            version: Some(named),
-            version_in_header: true,
+            version: version.into(),
         }
     }
 
@@ -169,7 +160,7 @@ pub fn place(
         // That the route has no modern version is −32600, and precedes what else is wrong.
         Text::Is(version) if !serves_modern => {
             let named = Named::of(&version);
-            Err(Placed::by_client(Era::Modern, named).unsupported(protocol.versions))
+            Err(Placed::new(Era::Modern, named).unsupported(protocol.versions))
         }
         Text::Is(version) => place_modern(message, &version, reading, protocol),
         Text::WrongType => Err(META_VERSION.into()),
@@ -194,36 +185,20 @@ fn place_modern(
         }
         .into());
     }
-    let in_header = match reading {
-        Reading::Repeated => {
-            return Err(HeaderFault::Repeated {
-                name: spelled::PROTOCOL_VERSION,
-            }
-            .into());
+    match reading.once(spelled::PROTOCOL_VERSION)? {
+        None if is_request && protocol.missing == Missing::Reject => Err(HeaderFault::Missing {
+            name: spelled::PROTOCOL_VERSION,
+            body: Some(version.to_owned()),
         }
-        Reading::Absent if is_request && protocol.missing == Missing::Reject => {
-            return Err(HeaderFault::Missing {
-                name: spelled::PROTOCOL_VERSION,
-                body: Some(version.to_owned()),
-            }
-            .into());
+        .into()),
+        Some(value) if value != version.as_bytes() => Err(HeaderFault::Mismatch {
+            name: spelled::PROTOCOL_VERSION,
+            header: String::from_utf8_lossy(value).into_owned(),
+            body: version.to_owned(),
         }
-        Reading::Absent => false,
-        Reading::Once(value) if value == version.as_bytes() => true,
-        Reading::Once(value) => {
-            return Err(HeaderFault::Mismatch {
-                name: spelled::PROTOCOL_VERSION,
-                header: String::from_utf8_lossy(value).into_owned(),
-                body: version.to_owned(),
-            }
-            .into());
-        }
-    };
-    Ok(Placed {
-        era: Era::Modern,
-        version: Some(Named::of(version)),
-        version_in_header: in_header,
-    })
+        .into()),
+        Some(_) | None => Ok(Placed::new(Era::Modern, Named::of(version))),
+    }
 }
 
 /// The body names no version, the header does.
@@ -234,7 +209,7 @@ fn place_by_header(
 ) -> Result<Placed, Refusal> {
     let modern = named.signals_modern();
     let era = if modern { Era::Modern } else { Era::Legacy };
-    let placed = Placed::by_client(era, named);
+    let placed = Placed::new(era, named);
     let is_handshake = message.method() == method::INITIALIZE;
     match message.frame().kind() {
         Kind::Request if modern && is_handshake => Err(HeaderFault::Mismatch {
@@ -267,11 +242,7 @@ fn place_headerless(
         }
         .into());
     }
-    Ok(Placed {
-        era: Era::Legacy,
-        version: version.map(Named::Known),
-        version_in_header: false,
-    })
+    Ok(Placed::new(Era::Legacy, version.map(Named::Known)))
 }
 
 /// Judges GET and DELETE, which have no body and exist in legacy versions only.
@@ -296,7 +267,7 @@ pub fn place_bodiless(
     match read_version(reading)? {
         Some(named) if named.signals_modern() => Err(not_allowed()),
         Some(named) => {
-            let placed = Placed::by_client(Era::Legacy, named);
+            let placed = Placed::new(Era::Legacy, named);
             match placed.known_version() {
                 Some(version) if versions.contains(version) => Ok(placed),
                 Some(_) | None => Err(placed.unsupported(versions)),
@@ -305,11 +276,7 @@ pub fn place_bodiless(
         None => match session() {
             // Clients take a 405 for what it is here: that there is no stream to be had.
             None if !versions.serves_headerless() => Err(not_allowed()),
-            version => Ok(Placed {
-                era: Era::Legacy,
-                version: version.map(Named::Known),
-                version_in_header: false,
-            }),
+            version => Ok(Placed::new(Era::Legacy, version.map(Named::Known))),
         },
     }
 }
@@ -325,17 +292,14 @@ pub fn allow(protocol: &Protocol) -> &'static str {
 }
 
 fn read_version(reading: Reading<'_>) -> Result<Option<Named>, HeaderFault> {
-    match reading {
-        Reading::Absent => Ok(None),
-        Reading::Repeated => Err(HeaderFault::Repeated {
+    let Some(value) = reading.once(spelled::PROTOCOL_VERSION)? else {
+        return Ok(None);
+    };
+    header::decode_plain(value)
+        .map(|text| Some(Named::of(text)))
+        .map_err(|why| HeaderFault::Malformed {
             name: spelled::PROTOCOL_VERSION,
-        }),
-        Reading::Once(value) => header::decode_plain(value)
-            .map(|text| Some(Named::of(text)))
-            .map_err(|why| HeaderFault::Malformed {
-                name: spelled::PROTOCOL_VERSION,
-                why,
-                body: None,
-            }),
-    }
+            why,
+            body: None,
+        })
 }

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use super::hop;
 use crate::net::upstream::Lease;
 use crate::observe::{End, Exchange};
+use crate::protocol::header;
 use crate::protocol::version::Era;
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -125,7 +126,7 @@ impl Body for Outgoing {
 pub fn arrive(head: &mut Parts, era: Era) {
     head.version = Version::HTTP_11;
     hop::strip(&mut head.headers, |name| {
-        era == Era::Modern && matches!(name, "mcp-session-id" | "last-event-id")
+        era == Era::Modern && header::is_of_session(name)
     });
     if is_event_stream(&head.headers) {
         head.headers.insert(X_ACCEL_BUFFERING, NO);

@@ -53,10 +53,8 @@ pub trait Serve: Clone + Send + Sync + 'static {
 pub struct ConnectionEnd {
     /// The client.
     pub peer: SocketAddr,
-    /// Bytes received and sent.
+    /// Bytes received.
     pub received: u64,
-    /// Bytes sent.
-    pub sent: u64,
     /// How long the connection stood.
     pub duration: Duration,
     /// What ended it: a stable name.
@@ -119,13 +117,10 @@ async fn connection(stream: TcpStream, peer: SocketAddr, listen: Listen, service
         End::Failed(error) if watch.idle().is_some() => reason(&error),
         End::Failed(_) => return,
     };
-    let (received, sent) = watch.bytes();
-    let duration = begun.elapsed();
     service.connection_ended(ConnectionEnd {
         peer,
-        received,
-        sent,
-        duration,
+        received: watch.received(),
+        duration: begun.elapsed(),
         reason,
     });
 }

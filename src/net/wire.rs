@@ -1,6 +1,6 @@
-//! The stream under a client's connection. It counts bytes, notices that the client has gone even
-//! while the HTTP library is not reading, and lingers after the last answer so that a client which
-//! is still sending can read it.
+//! The stream under a client's connection. It counts what comes in, notices that the client has
+//! gone even while the HTTP library is not reading, and lingers after the last answer so that a
+//! client which is still sending can read it.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -42,7 +42,6 @@ struct Shared<S> {
     /// Who waits for that part to be written.
     written: Option<Waker>,
     received: u64,
-    sent: u64,
     exchanges: u64,
     in_flight: usize,
     /// When the last answer was written, or the connection was made; and what was received by the
@@ -76,7 +75,6 @@ pub fn wire<S>(stream: S) -> (Wire<S>, Watch<S>) {
         unwritten: false,
         written: None,
         received: 0,
-        sent: 0,
         exchanges: 0,
         in_flight: 0,
         idle_since: Instant::now(),
@@ -93,9 +91,6 @@ fn lock<S>(shared: &Mutex<Shared<S>>) -> MutexGuard<'_, Shared<S>> {
 
 impl<S> Shared<S> {
     fn note_write(&mut self, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(count)) = &wrote {
-            self.sent += *count as u64;
-        }
         if wrote.is_pending() {
             self.unwritten = true;
         } else if std::mem::take(&mut self.unwritten) {
@@ -138,11 +133,10 @@ impl<S: AsyncRead + Unpin> Watch<S> {
         Poll::Pending
     }
 
-    /// Bytes received and sent so far.
+    /// Bytes received so far.
     #[must_use]
-    pub fn bytes(&self) -> (u64, u64) {
-        let shared = lock(&self.0);
-        (shared.received, shared.sent)
+    pub fn received(&self) -> u64 {
+        lock(&self.0).received
     }
 
     /// How many exchanges have begun.

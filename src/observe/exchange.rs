@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 use super::log::Log;
 use super::record::Record;
 use crate::policy::plan::Route;
-use crate::protocol::version::Version;
+use crate::protocol::version::{Era, Version};
 
 /// How an exchange ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Exchange {
     }
 
     /// The message was placed: its era, and its version if it has one that we know.
-    pub fn placed(&mut self, era: &'static str, version: Option<Version>) {
+    pub fn placed(&mut self, era: Era, version: Option<Version>) {
         self.record.placed = Some((era, version));
     }
 
@@ -111,8 +111,8 @@ impl Exchange {
         self.record.bytes_out += bytes;
     }
 
-    /// How the exchange ended; the last word counts. If nobody says it, the drop concludes that
-    /// the client left, or that we panicked.
+    /// How the exchange ended; the last word counts. If nobody says it, the drop concludes that we
+    /// panicked, that the process ends, or else that the client left.
     pub fn ended(&mut self, end: End) {
         self.record.end = Some(end);
     }
@@ -125,6 +125,8 @@ impl Drop for Exchange {
         }
         let end = self.record.end.unwrap_or(if std::thread::panicking() {
             End::Panicked
+        } else if self.log.is_shutting_down() {
+            End::ShutDown
         } else {
             End::ClientGone
         });
@@ -136,7 +138,6 @@ impl Drop for Exchange {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
     use std::collections::BTreeMap;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::time::Duration;
@@ -181,7 +182,7 @@ mod tests {
         let lines = logged(|log| {
             let mut exchange = open(log);
             exchange.route(&weather());
-            exchange.placed("legacy", Some(Version::V2025_11_25));
+            exchange.placed(Era::Legacy, Some(Version::V2025_11_25));
             exchange.called("tools/call", Some("echo"));
             exchange.upstream_connection(false);
             exchange.upstream_status(202);
@@ -208,6 +209,18 @@ mod tests {
     #[test]
     fn an_exchange_that_nobody_ended_lost_its_client() {
         assert_eq!(ends(&logged(|log| drop(open(log)))), ["client_gone"]);
+    }
+
+    #[test]
+    fn what_is_open_when_the_process_ends_was_cut_off_by_us() {
+        let lines = logged(|log| {
+            let mut complete = open(log);
+            complete.ended(End::Complete);
+            let cut_off = open(log);
+            log.shut_down();
+            drop((complete, cut_off));
+        });
+        assert_eq!(ends(&lines), ["complete", "shut_down"]);
     }
 
     #[test]
@@ -288,7 +301,7 @@ mod tests {
             peer: peer(),
             bytes_in: 0,
             duration: Duration::ZERO,
-            reason: Cow::Borrowed("closed"),
+            reason: "closed",
         });
         log.event(Level::Info, "still here", &[]);
         assert!(log.flush(Duration::from_secs(60)));

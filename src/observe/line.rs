@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
+use super::log::Level;
 use super::timestamp::timestamp;
 
 /// How lines are written.
@@ -28,7 +29,6 @@ pub(super) struct Key {
 }
 
 impl Key {
-    #[doc(hidden)]
     pub(super) const fn new(json: &'static str, text: &'static str) -> Key {
         Key { json, text }
     }
@@ -74,6 +74,20 @@ impl<'a> Line<'a> {
             }
         }
         Line { out, encoding }
+    }
+
+    /// Begins the line of an event of the gateway itself.
+    pub(super) fn event(
+        out: &'a mut Vec<u8>,
+        encoding: Encoding,
+        time: SystemTime,
+        level: Level,
+        message: &str,
+    ) -> Line<'a> {
+        let mut line = Line::begin(out, encoding, time, "event");
+        line.words(key!("level"), &[level.as_str()]);
+        line.string(key!("message"), message);
+        line
     }
 
     /// Ends the line.

@@ -5,11 +5,12 @@ use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use super::exchange::Exchange;
-use super::line::{Encoding, Line, cut, key};
+use super::line::{Encoding, Line, cut};
 use super::record::ConnectionEnd;
 use super::sink::{LogFile, Sink, StandardError};
 use super::writer::{Backlog, RETRY_TIME, Writer};
@@ -73,9 +74,7 @@ impl Log {
     /// names are letters, digits and `_`, and none of `time`, `kind`, `level` and `message`.
     pub fn event(&self, level: Level, message: &str, fields: &[(&'static str, &dyn Display)]) {
         self.append(|out, encoding| {
-            let mut line = Line::begin(out, encoding, SystemTime::now(), "event");
-            line.words(key!("level"), &[level.as_str()]);
-            line.string(key!("message"), message);
+            let mut line = Line::event(out, encoding, SystemTime::now(), level, message);
             for (name, value) in fields {
                 line.named(name, cut(&value.to_string(), EVENT_FIELD_BYTES_MAX));
             }
@@ -101,6 +100,12 @@ impl Log {
         }));
     }
 
+    /// The process is about to end: an exchange that is dropped from now on without a word was cut
+    /// off by us, and no client left.
+    pub fn shut_down(&self) {
+        self.0.is_shutting_down.store(true, Ordering::Relaxed);
+    }
+
     /// Waits until all lines so far are written, but no longer than `timeout`; tells whether they
     /// are. For the end of the process: what is in memory then is lost, a few hundredths of a
     /// second's lines at most if the target keeps up.
@@ -118,6 +123,7 @@ impl Log {
         let input = Input {
             access: plan.access,
             backlog: Arc::clone(&backlog),
+            is_shutting_down: AtomicBool::new(false),
         };
         let writer = Writer {
             backlog,
@@ -129,6 +135,10 @@ impl Log {
             .name("log".to_owned())
             .spawn(|| writer.run())?;
         Ok(Log(Arc::new(input)))
+    }
+
+    pub(super) fn is_shutting_down(&self) -> bool {
+        self.0.is_shutting_down.load(Ordering::Relaxed)
     }
 
     /// Whether exchanges and connections are recorded at all.
@@ -160,6 +170,7 @@ thread_local! {
 struct Input {
     access: LogFormat,
     backlog: Arc<Backlog>,
+    is_shutting_down: AtomicBool,
 }
 
 impl Input {

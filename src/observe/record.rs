@@ -24,7 +24,6 @@
 //! `path_bytes`, `method_bytes`, `name_bytes` and `detail_bytes` follow a string that is not shown
 //! as a whole, with the length of the whole.
 
-use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -33,7 +32,7 @@ use super::exchange::End;
 use super::line::{Encoding, Line, cut, key};
 use super::words::{METHOD_BYTES_MAX, Words};
 use crate::policy::plan::Route;
-use crate::protocol::version::Version;
+use crate::protocol::version::{Era, Version};
 
 /// A connection that ended before it had an exchange.
 #[derive(Clone, Debug)]
@@ -44,8 +43,8 @@ pub struct ConnectionEnd {
     pub bytes_in: u64,
     /// How long it lasted.
     pub duration: Duration,
-    /// What ended it.
-    pub reason: Cow<'static, str>,
+    /// What ended it: a stable name.
+    pub reason: &'static str,
 }
 
 impl ConnectionEnd {
@@ -54,7 +53,7 @@ impl ConnectionEnd {
         line.address(key!("peer"), &self.peer);
         line.number(key!("bytes_in"), self.bytes_in);
         line.millis(key!("total_ms"), self.duration);
-        line.string(key!("end"), cut(&self.reason, DETAIL_BYTES_MAX));
+        line.string(key!("end"), self.reason);
         line.end();
     }
 }
@@ -68,7 +67,7 @@ pub(super) struct Record {
     pub(super) http_method: http::Method,
     pub(super) route: Option<Arc<Route>>,
     pub(super) words: Words,
-    pub(super) placed: Option<(&'static str, Option<Version>)>,
+    pub(super) placed: Option<(Era, Option<Version>)>,
     pub(super) refused: Option<(&'static str, Option<String>)>,
     /// The request was sent on; whether over a connection that had served before.
     pub(super) upstream_reused: Option<bool>,
@@ -133,7 +132,7 @@ impl Record {
         line.string(key!("http_method"), cut(http_method, METHOD_BYTES_MAX));
         self.words.write_path(line);
         if let Some((era, version)) = self.placed {
-            line.words(key!("era"), &[era]);
+            line.words(key!("era"), &[era.as_str()]);
             if let Some(version) = version {
                 line.words(key!("version"), &[version.as_str()]);
             }
@@ -228,7 +227,7 @@ pub(super) mod tests {
     fn forwarded() -> Record {
         let mut record = Record::new(peer(), &http::Method::POST, "/mcp");
         record.route(&weather());
-        record.placed = Some(("modern", Some(Version::V2026_07_28)));
+        record.placed = Some((Era::Modern, Some(Version::V2026_07_28)));
         record.words.call("tools/call", Some("get_weather"));
         record.upstream_reused = Some(true);
         record.upstream_status = Some((200, Duration::from_nanos(12_345_678)));
@@ -339,7 +338,7 @@ pub(super) mod tests {
             peer: peer(),
             bytes_in: 17,
             duration: Duration::from_millis(60_000),
-            reason: Cow::Borrowed("no head in time"),
+            reason: "no head in time",
         };
         let mut out = Vec::new();
         end.write(&mut out, Encoding::Json, now());

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::line::{Encoding, Line, key};
+use super::log::Level;
 use super::sink::Sink;
 
 /// How long the writer gathers lines after the first one, so that a busy gateway makes one write
@@ -193,9 +194,7 @@ impl<S: Sink> Writer<S> {
     fn write_and_report(&mut self, batch: &mut Vec<u8>) -> Result<(), GivenUp> {
         while let Some(failure) = self.write(batch)? {
             batch.clear();
-            let mut line = Line::begin(batch, self.encoding, SystemTime::now(), "event");
-            line.words(key!("level"), &["warn"]);
-            line.string(key!("message"), "writing the log failed for a while");
+            let mut line = self.warn(batch, "writing the log failed for a while");
             line.string(key!("error"), &failure.to_string());
             line.end();
         }
@@ -245,14 +244,20 @@ impl<S: Sink> Writer<S> {
     }
 
     fn report_lost(&self, batch: &mut Vec<u8>, lost: u64) {
-        let mut line = Line::begin(batch, self.encoding, SystemTime::now(), "event");
-        line.words(key!("level"), &["warn"]);
-        line.string(
-            key!("message"),
-            "lines were lost because their target was too slow",
-        );
+        let mut line = self.warn(batch, "lines were lost because their target was too slow");
         line.number(key!("lines"), lost);
         line.end();
+    }
+
+    /// Begins a line of the log's own at the end of `batch`.
+    fn warn<'b>(&self, batch: &'b mut Vec<u8>, message: &str) -> Line<'b> {
+        Line::event(
+            batch,
+            self.encoding,
+            SystemTime::now(),
+            Level::Warn,
+            message,
+        )
     }
 }
 

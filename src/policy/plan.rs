@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::protocol::frame;
 use crate::protocol::version::{Version, Versions};
 
 /// Everything that one gateway process runs on.
@@ -188,7 +189,7 @@ pub struct Bounds {
     /// Most bytes that a request body may have.
     pub body_bytes_max: usize,
     /// Bytes set aside at once for a body whose length is announced, and the most that is held
-    /// back of an answer that must be read (the result of `initialize`).
+    /// back of an answer that must be read (that to `initialize` or `server/discover`).
     pub buffer_bytes: usize,
     /// How long a client may pause while it sends a body.
     pub body_idle_timeout: Duration,
@@ -197,16 +198,8 @@ pub struct Bounds {
     pub drain_bytes_max: usize,
     /// How long that may take.
     pub drain_timeout: Duration,
-    /// Deepest nesting of a body.
-    pub depth_max: u32,
-    /// Most keys in an object whose keys must be remembered.
-    pub keys_max: usize,
-    /// Most bytes of a method.
-    pub method_bytes_max: usize,
-    /// Most bytes of a name, URI or task id.
-    pub name_bytes_max: usize,
-    /// Most bytes of a request id.
-    pub id_bytes_max: usize,
+    /// What the message in a body may not exceed.
+    pub message: frame::Bounds,
     /// Most legacy sessions that are remembered at once; the least used are forgotten first.
     pub sessions_max: u64,
     /// How long an unused legacy session is remembered.
@@ -221,11 +214,7 @@ impl Default for Bounds {
             body_idle_timeout: Duration::from_secs(30),
             drain_bytes_max: 16 << 20,
             drain_timeout: Duration::from_secs(10),
-            depth_max: 64,
-            keys_max: 256,
-            method_bytes_max: 256,
-            name_bytes_max: 8 << 10,
-            id_bytes_max: 512,
+            message: frame::Bounds::default(),
             sessions_max: 10_000,
             session_idle_timeout: Duration::from_secs(3600),
         }

@@ -8,6 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderName, HeaderValue};
 
+use super::refusal::HeaderFault;
+
 /// `MCP-Protocol-Version`.
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// `Mcp-Method`.
@@ -16,8 +18,6 @@ pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// `Mcp-Session-Id`, of legacy sessions.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-/// `Last-Event-ID`, by which legacy streams are resumed.
-pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// How the names of argument headers begin.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 
@@ -33,6 +33,13 @@ pub mod spelled {
     pub const SESSION_ID: &str = "Mcp-Session-Id";
 }
 
+/// Whether the field called `name`, in lower case, belongs to the sessions and resumed streams of
+/// legacy versions; a modern exchange has none in either direction.
+#[must_use]
+pub fn is_of_session(name: &str) -> bool {
+    matches!(name, "mcp-session-id" | "last-event-id")
+}
+
 /// What a request says in a field that may stand once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading<'a> {
@@ -42,6 +49,20 @@ pub enum Reading<'a> {
     Once(&'a [u8]),
     /// More than one field line, be they equal: hops before and behind us may read different ones.
     Repeated,
+}
+
+impl<'a> Reading<'a> {
+    /// The value of a routing header, called `name` in messages, if it is there.
+    ///
+    /// # Errors
+    /// [`HeaderFault::Repeated`].
+    pub fn once(self, name: &'static str) -> Result<Option<&'a [u8]>, HeaderFault> {
+        match self {
+            Reading::Absent => Ok(None),
+            Reading::Once(value) => Ok(Some(value)),
+            Reading::Repeated => Err(HeaderFault::Repeated { name }),
+        }
+    }
 }
 
 /// Removes SP and HTAB at both ends, nothing else.

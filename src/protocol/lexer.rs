@@ -13,7 +13,7 @@ mod utf8;
 
 use number::Stage;
 use pass::{Pass, Stop};
-use string::Escape;
+use string::Half;
 use utf8::Utf8;
 
 /// How deep objects and arrays may nest at most, whatever a caller asks for: the kinds of the
@@ -164,13 +164,11 @@ enum Flight {
     None,
     Key {
         start: usize,
-        escape: Escape,
-        escaped: bool,
+        half: Half,
     },
     String {
         start: usize,
-        escape: Escape,
-        escaped: bool,
+        half: Half,
     },
     Number {
         start: usize,

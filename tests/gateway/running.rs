@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::harness::{Gateway, Policy, Request, Upstream, policy_file, run_to_end};
+use crate::harness::{Gateway, Play, Policy, Reply, Request, Upstream, policy_file, run_to_end};
 
 fn refused(text: &str) -> (Option<i32>, String) {
     let directory = TempDir::new().unwrap();
@@ -84,13 +84,32 @@ fn flags_that_nobody_knows_end_with_64() {
 }
 
 #[test]
+fn a_signal_ends_it_and_calls_that_are_open_are_recorded_as_cut_off() {
+    for signal in ["TERM", "INT"] {
+        let upstream =
+            Upstream::with(|_| Reply::Steps(vec![Play::sse_head(), Play::chunk(": x\n\n")]));
+        let mut gateway = Gateway::before(&upstream);
+        let mut client = gateway.connect();
+        client.send(&Request::call("endless"));
+        let (_, mut body) = client.read_head();
+        client.read_until(&mut body, b": x\n\n");
+        assert!(gateway.records().is_empty(), "the call is open");
+        assert_eq!(gateway.end_by(signal), Some(0));
+        let record = gateway.wait_for_records(1).remove(0);
+        assert_eq!(record["name"], "endless");
+        assert_eq!(record["end"], "shut_down", "{record}");
+        assert_eq!(gateway.records().len(), 1);
+    }
+}
+
+#[test]
 fn a_port_in_use_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for key in ["/listen/address", "/status/address"] {
         let policy = Policy::to_url("http://127.0.0.1:1/mcp").set(key, json!(address));
         let (code, stderr) = refused(&policy.text());
-        assert!(code.is_some_and(|code| code != 0), "{stderr}");
+        assert_eq!(code, Some(70), "{stderr}");
         assert!(stderr.contains(&address), "{stderr}");
         assert!(!stderr.contains("panicked"), "{stderr}");
     }

@@ -94,9 +94,9 @@ fn every_key_reaches_the_plan() {
     assert_eq!(
         bounds,
         "Bounds { body_bytes_max: 1048576, buffer_bytes: 4096, body_idle_timeout: 1s, \
-         drain_bytes_max: 0, drain_timeout: 2s, depth_max: 32, keys_max: 64, \
-         method_bytes_max: 64, name_bytes_max: 1024, \
-         id_bytes_max: 64, sessions_max: 5, session_idle_timeout: 3600s }"
+         drain_bytes_max: 0, drain_timeout: 2s, message: Bounds { depth_max: 32, \
+         keys_max: 64, method_bytes_max: 64, name_bytes_max: 1024, id_bytes_max: 64 }, \
+         sessions_max: 5, session_idle_timeout: 3600s }"
     );
     let upstream = &route.upstream;
     assert_eq!(
@@ -132,13 +132,13 @@ fn defaults_hold_key_by_key_whatever_the_order_of_the_files() {
     let (r, s) = (&plan.routes[0], &plan.routes[1]);
     assert_eq!(
         (
-            r.bounds.depth_max,
+            r.bounds.message.depth_max,
             r.bounds.body_bytes_max,
-            r.bounds.keys_max
+            r.bounds.message.keys_max
         ),
         (32, 2 << 20, 256)
     );
-    assert_eq!(s.bounds.depth_max, 16);
+    assert_eq!(s.bounds.message.depth_max, 16);
     assert_eq!(
         (&r.hosts, &s.hosts),
         (&Hosts::Named(vec!["h.example".into()]), &Hosts::Any)

@@ -3,6 +3,7 @@
 use crate::policy::finding::{Flaw, shown};
 use crate::policy::plan::{Bounds, LegacyHeaders, LegacyRefusals, Missing, Protocol, Route};
 use crate::policy::unit::{duration, size};
+use crate::protocol::lexer::DEPTH_MAX;
 use crate::protocol::version::{Version, Versions};
 
 use super::Setting;
@@ -199,28 +200,28 @@ pub(super) const BOUNDS: &[Key<Bounds>] = &[
     Key {
         name: "depth_max",
         // A tool call with client capabilities needs five levels.
-        read: |b, n, r| r.count(n, 5..=64, &mut b.depth_max),
-        show: |b| Shown::value(b.depth_max),
+        read: |b, n, r| r.count(n, 5..=DEPTH_MAX.into(), &mut b.message.depth_max),
+        show: |b| Shown::value(b.message.depth_max),
     },
     Key {
         name: "keys_max",
-        read: |b, n, r| r.count(n, 8..=1 << 16, &mut b.keys_max),
-        show: |b| Shown::value(b.keys_max),
+        read: |b, n, r| r.count(n, 8..=1 << 16, &mut b.message.keys_max),
+        show: |b| Shown::value(b.message.keys_max),
     },
     Key {
         name: "method_bytes_max",
-        read: |b, n, r| r.size(n, 32..=64 << 10, &mut b.method_bytes_max),
-        show: |b| Shown::value(size(b.method_bytes_max as u64)),
+        read: |b, n, r| r.size(n, 32..=64 << 10, &mut b.message.method_bytes_max),
+        show: |b| Shown::value(size(b.message.method_bytes_max as u64)),
     },
     Key {
         name: "name_bytes_max",
-        read: |b, n, r| r.size(n, 1..=1 << 20, &mut b.name_bytes_max),
-        show: |b| Shown::value(size(b.name_bytes_max as u64)),
+        read: |b, n, r| r.size(n, 1..=1 << 20, &mut b.message.name_bytes_max),
+        show: |b| Shown::value(size(b.message.name_bytes_max as u64)),
     },
     Key {
         name: "id_bytes_max",
-        read: |b, n, r| r.size(n, 1..=64 << 10, &mut b.id_bytes_max),
-        show: |b| Shown::value(size(b.id_bytes_max as u64)),
+        read: |b, n, r| r.size(n, 1..=64 << 10, &mut b.message.id_bytes_max),
+        show: |b| Shown::value(size(b.message.id_bytes_max as u64)),
     },
     Key {
         name: "sessions_max",
@@ -257,13 +258,14 @@ pub(super) fn check_bounds(
 ) {
     let bytes = |name: &str, value: usize| (name.to_owned(), value);
     let body = bytes("body_bytes_max", bounds.body_bytes_max);
+    let name = bytes("name_bytes_max", bounds.message.name_bytes_max);
     let header = bytes("listen.header_bytes_max", header_bytes_max);
     for ((lesser, less), (greater, more)) in [
         (bytes("buffer_bytes", bounds.buffer_bytes), body.clone()),
-        (bytes("name_bytes_max", bounds.name_bytes_max), body.clone()),
-        (bytes("id_bytes_max", bounds.id_bytes_max), body),
+        (name.clone(), body.clone()),
+        (bytes("id_bytes_max", bounds.message.id_bytes_max), body),
         // A modern request repeats the name in a header.
-        (bytes("name_bytes_max", bounds.name_bytes_max), header),
+        (name, header),
     ] {
         if less <= more {
             continue;

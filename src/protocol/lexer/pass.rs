@@ -6,7 +6,7 @@
 
 use super::marks;
 use super::number::{self, Stage};
-use super::string::{self, Run};
+use super::string::{self, Half, Run};
 use super::{Container, ErrorKind, Expect, Flight, Inside, Lexer, Place, Reader, Scalar, Token};
 
 /// Why a pass ended. Positions are indexes into the chunk.
@@ -84,7 +84,8 @@ impl<'a, R: Reader> Pass<'a, R> {
         }
     }
 
-    /// Does what is left of the item that the end of the last chunk cut.
+    /// Does what is left of the item that the end of the last chunk cut. (It takes and gives the
+    /// pass, because what a function outside of the loop points to cannot live in registers.)
     #[cold]
     fn resume(mut self, expect: Expect, flight: Flight) -> Result<Self, (Place, Stop)> {
         match self.rest_of_item(expect, flight) {
@@ -119,68 +120,41 @@ impl<'a, R: Reader> Pass<'a, R> {
     fn land(&mut self, flight: Flight) -> Result<Expect, Stop> {
         let (start, kind, escaped) = match flight {
             Flight::None => return Ok(Expect::Item),
-            Flight::Key {
-                start,
-                escape,
-                escaped,
-            } => {
-                let run = string::resume(self.chunk, escape, escaped);
-                let escaped = self.string_run(run, |escape, escaped| Flight::Key {
-                    start,
-                    escape,
-                    escaped,
-                })?;
-                if self.is_reported() {
-                    self.report_key(start, escaped);
-                }
+            Flight::Key { start, half } => {
+                let run = string::resume(self.chunk, half);
+                let escaped = self.string_run(run, |half| Flight::Key { start, half })?;
+                self.report_key(start, escaped);
                 return Ok(Expect::Colon);
             }
-            Flight::String {
-                start,
-                escape,
-                escaped,
-            } => {
-                let run = string::resume(self.chunk, escape, escaped);
-                let escaped = self.string_run(run, |escape, escaped| Flight::String {
-                    start,
-                    escape,
-                    escaped,
-                })?;
+            Flight::String { start, half } => {
+                let run = string::resume(self.chunk, half);
+                let escaped = self.string_run(run, |half| Flight::String { start, half })?;
                 (start, Scalar::String, escaped)
             }
             Flight::Number { start, stage } => (start, self.number(start, stage)?, false),
             Flight::Literal { start, kind, rest } => {
-                self.literal(start, kind, rest)?;
-                (start, kind, false)
+                (start, self.literal(start, kind, rest)?, false)
             }
         };
-        if self.is_reported() {
-            self.report_scalar(kind, start, escaped);
-        }
+        self.report_scalar(kind, start, escaped);
         Ok(Expect::CommaOrEnd)
     }
 
     #[inline(always)]
     fn key(&mut self) -> Result<(), Stop> {
         if self.peek(Expect::Item)? != b'"' {
-            return Err(Stop::Bad(ErrorKind::Unexpected("a key in quotes"), self.at));
+            return self.bad(ErrorKind::Unexpected("a key in quotes"));
         }
-        let (from, base) = (self.at, self.base);
-        let escaped = self.string(from + 1, |escape, escaped| Flight::Key {
-            start: base + from,
-            escape,
-            escaped,
-        })?;
-        if self.is_reported() {
-            self.report_key(self.base + from, escaped);
-        }
+        let start = self.base + self.at;
+        let escaped = self.string(|half| Flight::Key { start, half })?;
+        self.report_key(start, escaped);
         Ok(())
     }
 
     #[inline(always)]
     fn colon(&mut self) -> Result<(), Stop> {
         if self.peek(Expect::Colon)? != b':' {
-            return Err(Stop::Bad(ErrorKind::Unexpected("a colon"), self.at));
+            return self.bad(ErrorKind::Unexpected("a colon"));
         }
         self.at += 1;
         Ok(())
@@ -189,42 +163,36 @@ impl<'a, R: Reader> Pass<'a, R> {
     #[inline(always)]
     fn value(&mut self) -> Result<Next, Stop> {
         let byte = self.peek(Expect::Value)?;
-        let (from, base) = (self.at, self.base);
-        let mut is_escaped = false;
+        let start = self.base + self.at;
+        let mut escaped = false;
         let kind = match byte {
             b'"' => {
-                is_escaped = self.string(from + 1, |escape, escaped| Flight::String {
-                    start: base + from,
-                    escape,
-                    escaped,
-                })?;
+                escaped = self.string(|half| Flight::String { start, half })?;
                 Scalar::String
             }
             b'{' | b'[' => {
                 self.open(byte)?;
                 return self.item_or_end();
             }
-            b't' => self.literal(base + from, Scalar::Boolean, b"true")?,
-            b'f' => self.literal(base + from, Scalar::Boolean, b"false")?,
-            b'n' => self.literal(base + from, Scalar::Null, b"null")?,
+            b't' => self.literal(start, Scalar::Boolean, b"true")?,
+            b'f' => self.literal(start, Scalar::Boolean, b"false")?,
+            b'n' => self.literal(start, Scalar::Null, b"null")?,
             _ => {
                 let Some(stage) = Stage::begun_by(byte) else {
-                    return Err(Stop::Bad(ErrorKind::Unexpected("a value"), self.at));
+                    return self.bad(ErrorKind::Unexpected("a value"));
                 };
                 self.at += 1;
-                self.number(base + from, stage)?
+                self.number(start, stage)?
             }
         };
-        if self.is_reported() {
-            self.report_scalar(kind, self.base + from, is_escaped);
-        }
+        self.report_scalar(kind, start, escaped);
         Ok(Next::CommaOrEnd)
     }
 
     #[inline(always)]
     fn open(&mut self, byte: u8) -> Result<(), Stop> {
         if self.place.depth >= self.depth_max {
-            return Err(Stop::Bad(ErrorKind::TooDeep, self.at));
+            return self.bad(ErrorKind::TooDeep);
         }
         let is_object = byte == b'{';
         self.place.stack = self.place.stack << 1 | u64::from(is_object);
@@ -270,7 +238,7 @@ impl<'a, R: Reader> Pass<'a, R> {
                 } else {
                     "a comma or ]"
                 };
-                return Err(Stop::Bad(ErrorKind::Unexpected(allowed), self.at));
+                return self.bad(ErrorKind::Unexpected(allowed));
             }
             self.close();
             if self.place.depth == 0 {
@@ -283,7 +251,7 @@ impl<'a, R: Reader> Pass<'a, R> {
     #[inline(always)]
     fn blank(&mut self) -> Result<(), Stop> {
         self.peek(Expect::Blank)?;
-        Err(Stop::Bad(ErrorKind::TrailingData, self.at))
+        self.bad(ErrorKind::TrailingData)
     }
 
     #[inline(always)]
@@ -301,37 +269,26 @@ impl<'a, R: Reader> Pass<'a, R> {
         }
     }
 
-    /// Reads the string whose first byte behind the quote is at `at`.
+    /// Reads the string that begins here, and says whether it has escape sequences.
     #[inline(always)]
-    fn string(
-        &mut self,
-        at: usize,
-        flight: impl FnOnce(string::Escape, bool) -> Flight,
-    ) -> Result<bool, Stop> {
-        let mut end = marks::near(self.chunk, at);
-        if self.chunk.get(end) != Some(&b'"') {
-            end = marks::first(self.chunk, end);
-        }
+    fn string(&mut self, flight: impl FnOnce(Half) -> Flight) -> Result<bool, Stop> {
+        let end = marks::near(self.chunk, self.at + 1);
         if self.chunk.get(end) == Some(&b'"') {
             self.at = end + 1;
             return Ok(false);
         }
-        let run = string::run(self.chunk, end, false);
+        let run = string::run(self.chunk, end);
         self.string_run(run, flight)
     }
 
     #[inline(always)]
-    fn string_run(
-        &mut self,
-        run: Run,
-        flight: impl FnOnce(string::Escape, bool) -> Flight,
-    ) -> Result<bool, Stop> {
+    fn string_run(&mut self, run: Run, flight: impl FnOnce(Half) -> Flight) -> Result<bool, Stop> {
         match run {
             Run::Closed { end, escaped } => {
                 self.at = end;
                 Ok(escaped)
             }
-            Run::Cut { escape, escaped } => Err(Stop::Cut(Expect::Item, flight(escape, escaped))),
+            Run::Cut(half) => Err(Stop::Cut(Expect::Item, flight(half))),
             Run::Bad { at, kind } => Err(Stop::Bad(kind, at)),
         }
     }
@@ -351,7 +308,7 @@ impl<'a, R: Reader> Pass<'a, R> {
 
     #[inline(always)]
     fn literal(&mut self, start: usize, kind: Scalar, word: &'static [u8]) -> Result<Scalar, Stop> {
-        let rest = &self.chunk[self.at..];
+        let rest = self.chunk.get(self.at..).unwrap_or_default();
         if rest.starts_with(word) {
             self.at += word.len();
             return Ok(kind);
@@ -362,13 +319,10 @@ impl<'a, R: Reader> Pass<'a, R> {
             .take_while(|(one, other)| one == other)
             .count();
         if same == rest.len() {
+            let rest = &word[same..];
             return Err(Stop::Cut(
                 Expect::Item,
-                Flight::Literal {
-                    start,
-                    kind,
-                    rest: &word[same..],
-                },
+                Flight::Literal { start, kind, rest },
             ));
         }
         Err(Stop::Bad(
@@ -392,32 +346,37 @@ impl<'a, R: Reader> Pass<'a, R> {
     }
 
     #[inline(always)]
+    fn bad<T>(&self, kind: ErrorKind) -> Result<T, Stop> {
+        Err(Stop::Bad(kind, self.at))
+    }
+
+    #[inline(always)]
     fn report_key(&mut self, start: usize, escaped: bool) {
-        let token = self.token(start, escaped);
-        self.reader.key(token);
+        if self.place.skipped == 0 {
+            let token = self.token(start, escaped);
+            self.reader.key(token);
+        }
     }
 
     #[inline(always)]
     fn report_scalar(&mut self, kind: Scalar, start: usize, escaped: bool) {
-        let token = self.token(start, escaped);
-        self.reader.scalar(kind, token);
+        if self.place.skipped == 0 {
+            let token = self.token(start, escaped);
+            self.reader.scalar(kind, token);
+        }
     }
 
+    /// The token that began at the offset `start`, in this chunk or before, and ends here.
     #[inline(always)]
     fn token(&self, start: usize, escaped: bool) -> Token<'a> {
-        let bytes = &self.chunk[start.saturating_sub(self.base)..self.at];
+        let from = start.saturating_sub(self.base);
+        let bytes = self.chunk.get(from..self.at).unwrap_or_default();
         Token {
             start,
             end: self.base + self.at,
             bytes,
             escaped,
         }
-    }
-
-    /// Whether what stands at the present depth is reported.
-    #[inline(always)]
-    fn is_reported(&self) -> bool {
-        self.place.skipped == 0
     }
 
     #[inline(always)]

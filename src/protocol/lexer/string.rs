@@ -1,11 +1,11 @@
 //! Strings: from the byte behind the opening quote to the closing one.
 
 use super::ErrorKind;
-use super::marks::Marks;
+use super::marks::{self, Marks};
 
 /// Where in an escape sequence a string was cut by the end of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Escape {
+enum Escape {
     /// Outside of any.
     None,
     /// Behind the backslash.
@@ -14,31 +14,43 @@ pub(super) enum Escape {
     Hex(u8),
 }
 
+/// What was read of a string that the end of a chunk cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Half {
+    escape: Escape,
+    /// Whether it has escape sequences so far.
+    escaped: bool,
+}
+
 /// What a search for the end of a string came to. Positions are indexes into the chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Run {
     /// The closing quote is the byte before `end`.
     Closed { end: usize, escaped: bool },
     /// The chunk ended first.
-    Cut { escape: Escape, escaped: bool },
+    Cut(Half),
     /// The byte at `at` may not stand there.
     Bad { at: usize, kind: ErrorKind },
 }
 
+/// Reads on from `at`, which lies within a string and outside of any escape sequence.
+#[inline(never)]
+pub(super) fn run(bytes: &[u8], at: usize) -> Run {
+    run_on(bytes, at, false)
+}
+
 /// Reads on from the beginning of a chunk, where the chunk before it cut the string.
-pub(super) fn resume(bytes: &[u8], escape: Escape, escaped: bool) -> Run {
-    match rest_of_escape(bytes, 0, escape) {
-        Ok(at) => run(bytes, at, escaped),
+pub(super) fn resume(bytes: &[u8], half: Half) -> Run {
+    match rest_of_escape(bytes, 0, half.escape) {
+        Ok(at) => run_on(bytes, at, half.escaped),
         Err(run) => run,
     }
 }
 
-/// Reads on from `at`, which lies within a string and outside of any escape sequence.
-#[inline(never)]
-pub(super) fn run(bytes: &[u8], mut at: usize, mut escaped: bool) -> Run {
+fn run_on(bytes: &[u8], at: usize, mut escaped: bool) -> Run {
+    let mut at = marks::first(bytes, at);
     let mut marks = Marks::new();
     loop {
-        at = marks.next(bytes, at);
         match bytes.get(at) {
             Some(b'"') => {
                 return Run::Closed {
@@ -46,16 +58,7 @@ pub(super) fn run(bytes: &[u8], mut at: usize, mut escaped: bool) -> Run {
                     escaped,
                 };
             }
-            Some(b'\\') => {
-                escaped = true;
-                at = match bytes.get(at + 1) {
-                    Some(&byte) if is_simple_escape(byte) => at + 2,
-                    _ => match rest_of_escape(bytes, at + 1, Escape::Begun) {
-                        Ok(next) => next,
-                        Err(run) => return run,
-                    },
-                };
-            }
+            Some(b'\\') => {}
             Some(_) => {
                 return Run::Bad {
                     at,
@@ -63,12 +66,22 @@ pub(super) fn run(bytes: &[u8], mut at: usize, mut escaped: bool) -> Run {
                 };
             }
             None => {
-                return Run::Cut {
+                return Run::Cut(Half {
                     escape: Escape::None,
                     escaped,
-                };
+                });
             }
         }
+        escaped = true;
+        at = match bytes.get(at + 1) {
+            Some(&byte) if is_simple_escape(byte) => at + 2,
+            Some(b'u') if are_hex_digits(bytes, at + 2) => at + 6,
+            _ => match rest_of_escape(bytes, at + 1, Escape::Begun) {
+                Ok(behind) => behind,
+                Err(run) => return run,
+            },
+        };
+        at = marks.next(bytes, at);
     }
 }
 
@@ -77,10 +90,10 @@ pub(super) fn run(bytes: &[u8], mut at: usize, mut escaped: bool) -> Run {
 fn rest_of_escape(bytes: &[u8], mut at: usize, mut escape: Escape) -> Result<usize, Run> {
     while escape != Escape::None {
         let Some(&byte) = bytes.get(at) else {
-            return Err(Run::Cut {
+            return Err(Run::Cut(Half {
                 escape,
                 escaped: true,
-            });
+            }));
         };
         escape = match escape {
             Escape::Begun if byte == b'u' => Escape::Hex(4),
@@ -99,6 +112,13 @@ fn rest_of_escape(bytes: &[u8], mut at: usize, mut escape: Escape) -> Result<usi
     Ok(at)
 }
 
+/// Whether four hexadecimal digits stand at the index.
+#[inline]
+fn are_hex_digits(bytes: &[u8], at: usize) -> bool {
+    let digits = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
+    digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+}
+
 #[inline]
 fn is_simple_escape(byte: u8) -> bool {
     matches!(byte, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')
@@ -109,7 +129,7 @@ mod tests {
     use super::*;
 
     fn run_all(bytes: &[u8]) -> Run {
-        run(bytes, 0, false)
+        run(bytes, 0)
     }
 
     /// What the grammar says, one byte after the other.
@@ -119,10 +139,10 @@ mod tests {
         loop {
             match bytes.get(at) {
                 None => {
-                    return Run::Cut {
+                    return Run::Cut(Half {
                         escape: Escape::None,
                         escaped,
-                    };
+                    });
                 }
                 Some(b'"') => {
                     return Run::Closed {
@@ -171,10 +191,10 @@ mod tests {
         let text = br#"a\u00e9\n\\\"\ud83d\uDE00"#;
         let whole = [&text[..], b"\""].concat();
         for cut in 0..text.len() {
-            let Run::Cut { escape, escaped } = run_all(&whole[..cut]) else {
+            let Run::Cut(half) = run_all(&whole[..cut]) else {
                 panic!("cut at {cut} was no cut");
             };
-            let resumed = resume(&whole[cut..], escape, escaped);
+            let resumed = resume(&whole[cut..], half);
             assert_eq!(
                 resumed,
                 Run::Closed {

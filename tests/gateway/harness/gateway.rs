@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -161,6 +161,17 @@ impl Gateway {
             })
     }
 
+    /// Sends a signal, such as `TERM`, and waits for the process to end by it; gives the exit code.
+    pub(crate) fn end_by(&mut self, signal: &str) -> Option<i32> {
+        // A shell has `kill` built in; the program is not everywhere.
+        let sent = Command::new("sh")
+            .args(["-c", &format!("kill -s {signal} {}", self.child.id())])
+            .status()
+            .expect("a shell");
+        assert!(sent.success());
+        ending(&mut self.child).expect("an end").code()
+    }
+
     /// Bytes of memory that the process holds now.
     pub(crate) fn memory(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))
@@ -192,15 +203,23 @@ pub(crate) fn run_to_end(arguments: &[&str]) -> Output {
         .stdout(Stdio::piped())
         .spawn()
         .expect("the built binary");
+    if ending(&mut child).is_none() {
+        let _ = child.kill();
+        panic!("{arguments:?} did not end: {:?}", child.wait_with_output());
+    }
+    child.wait_with_output().expect("a child of ours")
+}
+
+/// How the process ended; none if it does not.
+fn ending(child: &mut Child) -> Option<ExitStatus> {
     let start = Instant::now();
-    while child.try_wait().expect("a child of ours").is_none() {
-        if start.elapsed() > PATIENCE {
-            let _ = child.kill();
-            panic!("{arguments:?} did not end: {:?}", child.wait_with_output());
+    loop {
+        let status = child.try_wait().expect("a child of ours");
+        if status.is_some() || start.elapsed() > PATIENCE {
+            return status;
         }
         thread::sleep(std::time::Duration::from_millis(5));
     }
-    child.wait_with_output().expect("a child of ours")
 }
 
 /// Writes a policy file into a directory and gives back its path.

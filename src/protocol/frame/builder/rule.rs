@@ -38,15 +38,19 @@ impl Builder {
             Strict::Known(object) => object.key(&name).map(Place::Known),
             Strict::Argument(node) => self.paths.member(node, &name).map(Place::Argument),
         };
-        let is_new = match place {
-            Some(Place::Known(key)) => self.values.of(key).is_none(),
-            // Keys beyond the limit are refused anyway, and not remembered.
-            _ => keys > keys_max || self.seen.insert(mark, &name),
-        };
+        // Behind a flaw only the id is still of use; and no key beyond the limit is remembered.
+        if self.flaw.is_some() {
+            return place;
+        }
         if keys > keys_max {
             let detail = Detail::object(object.name(), keys_max);
             self.flaw(FlawKind::TooManyKeys, token.start, detail);
+            return place;
         }
+        let is_new = match place {
+            Some(Place::Known(key)) => self.values.of(key).is_none(),
+            _ => self.seen.insert(mark, &name),
+        };
         if !is_new {
             let detail = Detail::key(object.name(), &name, "");
             self.flaw(FlawKind::RepeatedKey, token.start, detail);
