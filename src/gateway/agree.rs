@@ -44,8 +44,8 @@ impl Line {
     /// The line that says `text` unencoded; none where a header cannot say it.
     fn plain(text: &str, found: Reading<'_>) -> Line {
         match found {
-            Reading::Once(bytes) if bytes == text.as_bytes() => Line::Keep,
             _ if !header::stands_plain(text) => Line::Remove,
+            Reading::Once(bytes) if bytes == text.as_bytes() => Line::Keep,
             _ => HeaderValue::from_str(text).map_or(Line::Remove, Line::Set),
         }
     }

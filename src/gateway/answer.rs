@@ -1,6 +1,7 @@
 //! Answers that must be read before they go on: those that say which versions will be spoken. What
 //! is read is held back, within bounds; the rest streams.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
@@ -15,7 +16,7 @@ use tokio::time::timeout;
 use super::relay::{self, Source};
 use crate::net::upstream::Lease;
 use crate::policy::plan::Route;
-use crate::protocol::event::Splitter;
+use crate::protocol::event::{Event, Splitter};
 use crate::protocol::refusal::{Refusal, UpstreamFault};
 use crate::protocol::version::Era;
 
@@ -52,13 +53,20 @@ pub fn result<'m, R: Deserialize<'m>>(message: &'m [u8]) -> Read<Option<R>> {
     }
 }
 
+/// Where in the bytes that are held a message stands.
+#[derive(Debug)]
+enum Place {
+    /// In one piece.
+    Piece(Range<usize>),
+    /// In several lines of the event that takes these bytes.
+    Lines(Range<usize>),
+}
+
 /// An answer whose response was read.
 pub struct Held {
     head: http::response::Parts,
-    events: bool,
     bytes: Bytes,
-    /// Where the message stands in `bytes`: the whole body, or one event.
-    message: Range<usize>,
+    message: Place,
     rest: Incoming,
     lease: Lease,
 }
@@ -74,7 +82,7 @@ impl Held {
             lease,
             ..
         } = self;
-        relay::arrive(&mut head.headers, era);
+        relay::arrive(&mut head, era);
         let held = Some(bytes).filter(|bytes| !bytes.is_empty());
         Response::from_parts(
             head,
@@ -86,27 +94,33 @@ impl Held {
         )
     }
 
-    /// The answer with `message` in place of the one that was read.
+    /// The answer with `message` in place of the one that was read. All other bytes stay, but those
+    /// of an event whose data several lines make.
     #[must_use]
     pub fn replace(mut self, message: &[u8], era: Era) -> Response<Source> {
-        let mut bytes = BytesMut::from(&self.bytes[..self.message.start]);
-        if self.events {
-            bytes.extend_from_slice(b"event: message\n");
-            for line in message.split(|byte| matches!(byte, b'\n' | b'\r')) {
-                bytes.extend_from_slice(b"data: ");
-                bytes.extend_from_slice(line);
-                bytes.extend_from_slice(b"\n");
-            }
-            bytes.extend_from_slice(b"\n");
-        } else {
-            bytes.extend_from_slice(message);
-        }
-        bytes.extend_from_slice(&self.bytes[self.message.end..]);
-        self.bytes = bytes.freeze();
+        let (place, message) = match self.message {
+            Place::Piece(place) => (place, Cow::Borrowed(message)),
+            Place::Lines(place) => (place, Cow::Owned(event(message))),
+        };
+        let (before, behind) = (&self.bytes[..place.start], &self.bytes[place.end..]);
+        self.bytes = [before, &message, behind].concat().into();
+        self.message = Place::Piece(0..0);
         // The length was that of the bytes before.
         self.head.headers.remove(http::header::CONTENT_LENGTH);
         self.pass(era)
     }
+}
+
+/// A message as an event, each of its lines with a name of its own.
+fn event(message: &[u8]) -> Vec<u8> {
+    let mut event = b"event: message\n".to_vec();
+    for line in message.split(|byte| *byte == b'\n') {
+        event.extend_from_slice(b"data: ");
+        event.extend_from_slice(line);
+        event.extend_from_slice(b"\n");
+    }
+    event.extend_from_slice(b"\n");
+    event
 }
 
 /// Holds an answer back until `read` has found the response in it.
@@ -120,8 +134,7 @@ pub async fn hold<T>(
     read: impl Fn(&[u8]) -> Read<T>,
 ) -> Result<(Held, T), Refusal> {
     let (head, mut rest) = response.into_parts();
-    let events = relay::is_event_stream(&head.headers);
-    let found = if events {
+    let found = if relay::is_event_stream(&head.headers) {
         find_event(&mut rest, route, read).await
     } else {
         find_document(&mut rest, route, read).await
@@ -133,7 +146,6 @@ pub async fn hold<T>(
     Ok((
         Held {
             head,
-            events,
             bytes,
             message,
             rest,
@@ -143,7 +155,7 @@ pub async fn hold<T>(
     ))
 }
 
-type Found<T> = Result<(Bytes, Range<usize>, T), &'static str>;
+type Found<T> = Result<(Bytes, Place, T), &'static str>;
 
 const TOO_LONG: &str = "an answer that must be read and exceeds bounds.buffer_bytes";
 const UNREADABLE: &str = "an answer that must be read and cannot be";
@@ -161,7 +173,7 @@ async fn find_document<T>(
     }
     match read(&held) {
         Read::Response(value) => {
-            let message = 0..held.len();
+            let message = Place::Piece(0..held.len());
             Ok((held.freeze(), message, value))
         }
         Read::NotYet | Read::Unreadable => Err(UNREADABLE),
@@ -180,22 +192,35 @@ async fn find_event<T>(
         held.extend_from_slice(&chunk);
         let mut unread = &chunk[..];
         while let Some(event) = splitter.next(&mut unread).map_err(|_| TOO_LONG)? {
-            let event_end = usize::try_from(event.end).map_err(|_| TOO_LONG)?;
-            if event.data.is_empty() {
-                // Servers that resume streams begin each with an event that only has an id.
-                event_start = event_end;
-                continue;
-            }
-            match read(event.data) {
-                Read::Response(value) => {
-                    return Ok((held.freeze(), event_start..event_end, value));
+            let event_end = offset(event.end)?;
+            if is_message(&event) {
+                match read(event.data) {
+                    Read::Response(value) => {
+                        let message = match event.data_at {
+                            Some(at) => Place::Piece(offset(at)?..offset(at)? + event.data.len()),
+                            None => Place::Lines(event_start..event_end),
+                        };
+                        return Ok((held.freeze(), message, value));
+                    }
+                    Read::NotYet => {}
+                    Read::Unreadable => return Err(UNREADABLE),
                 }
-                Read::NotYet => event_start = event_end,
-                Read::Unreadable => return Err(UNREADABLE),
             }
+            event_start = event_end;
         }
     }
     Err(BROKEN)
+}
+
+/// Whether clients read a message in an event: they pass over other types, and over the event
+/// that only has an id, with which servers begin a stream that can be resumed.
+fn is_message(event: &Event<'_>) -> bool {
+    !event.data.is_empty() && event.event.is_none_or(|kind| kind == b"message")
+}
+
+/// A place in the stream as one in what is held of it.
+fn offset(at: u64) -> Result<usize, &'static str> {
+    usize::try_from(at).map_err(|_| TOO_LONG)
 }
 
 /// The next piece, where `held` bytes are held back already.

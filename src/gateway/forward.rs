@@ -15,7 +15,7 @@ use super::hop;
 use crate::net::upstream::{Failure, Lease, Pool};
 use crate::policy::plan::Upstream;
 use crate::protocol::header;
-use crate::protocol::refusal::UpstreamFault;
+use crate::protocol::refusal::{HttpFault, UpstreamFault};
 use crate::protocol::version::Era;
 
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
@@ -52,25 +52,27 @@ impl Destination {
     }
 
     /// The request that `head` and `body` become.
-    #[must_use]
+    ///
+    /// # Errors
+    /// [`HttpFault::TargetTooLong`].
     pub fn request(
         &self,
         mut head: Parts,
         body: Bytes,
         routing: Routing,
         era: Era,
-    ) -> Request<Full<Bytes>> {
+    ) -> Result<Request<Full<Bytes>>, HttpFault> {
         head.uri = match head.uri.query() {
             None => self.target.clone(),
-            // A request's own query was a part of a target already, so it can be one again.
+            // It was a part of a target already, so that only its length can be too much.
             Some(query) => {
-                target(self.upstream(), Some(query)).unwrap_or_else(|_| self.target.clone())
+                target(self.upstream(), Some(query)).map_err(|_| HttpFault::TargetTooLong)?
             }
         };
         head.version = http::Version::HTTP_11;
         depart(&mut head.headers, routing, era);
         head.headers.insert(HOST, self.authority.clone());
-        Request::from_parts(head, Full::new(body))
+        Ok(Request::from_parts(head, Full::new(body)))
     }
 
     /// Sends `request` and waits for the head of the answer.

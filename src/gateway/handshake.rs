@@ -40,7 +40,7 @@ pub struct Ended {
 }
 
 /// Reads the answer to `initialize` up to the version that the server chose. An accepted one is
-/// passed on byte for byte, and its session remembered.
+/// passed on byte for byte, and its session remembered; the version is given back beside it.
 ///
 /// # Errors
 /// [`VersionFault::Negotiated`] for a version that the route does not accept, or an answer that
@@ -50,33 +50,34 @@ pub async fn settle(
     lease: Lease,
     route: &Route,
     sessions: &Sessions,
-) -> Result<Response<Source>, Ended> {
+) -> Result<(Response<Source>, Option<Version>), Ended> {
     if !response.status().is_success() {
-        return Ok(relay::pass(response, lease, Era::Legacy));
+        return Ok((relay::pass(response, lease, Era::Legacy), None));
     }
     let session = response.headers().get(header::SESSION_ID).cloned();
     let (held, chosen) = match answer::hold(response, lease, route, read).await {
         Ok(held) => held,
         Err(refusal) => return Err(Ended { refusal, session }),
     };
-    if let Some(chosen) = chosen {
-        let supported = route.protocol.versions.legacy();
-        let version = Version::parse(&chosen).filter(|version| supported.contains(*version));
-        let Some(version) = version else {
-            let fault = VersionFault::Negotiated {
-                requested: chosen,
-                supported,
-            };
-            return Err(Ended {
-                refusal: fault.into(),
-                session,
-            });
+    let Some(chosen) = chosen else {
+        return Ok((held.pass(Era::Legacy), None));
+    };
+    let supported = route.protocol.versions.legacy();
+    let version = Version::parse(&chosen).filter(|version| supported.contains(*version));
+    let Some(version) = version else {
+        let fault = VersionFault::Negotiated {
+            requested: chosen,
+            supported,
         };
-        if let Some(id) = &session {
-            sessions.open(id.as_bytes(), version);
-        }
+        return Err(Ended {
+            refusal: fault.into(),
+            session,
+        });
+    };
+    if let Some(id) = &session {
+        sessions.open(id.as_bytes(), version);
     }
-    Ok(held.pass(Era::Legacy))
+    Ok((held.pass(Era::Legacy), Some(version)))
 }
 
 #[cfg(test)]

@@ -87,6 +87,7 @@ impl listener::Serve for Gateway {
         request: Request<Incoming>,
     ) -> Response<Outgoing> {
         let (head, body) = request.into_parts();
+        let wants_body = head.method != Method::HEAD;
         let mut exchange = self.0.log.exchange(peer, &head.method, head.uri.path());
         let mut to = Addressee {
             accept: head.headers.get(ACCEPT).cloned(),
@@ -102,7 +103,8 @@ impl listener::Serve for Gateway {
                 let telling = refusal.telling();
                 let detail = refusal.detail().or(telling.subject());
                 exchange.refused(telling.reason, detail.map(str::to_owned));
-                refusal::answer(&telling, &to).map(|body| Source::Own(Some(body)))
+                // A body that HEAD does not want would never be asked for, and so never end.
+                refusal::answer(&telling, &to).map(|body| Source::Own(wants_body.then_some(body)))
             }
         };
         exchange.status(response.status().as_u16());
@@ -286,7 +288,7 @@ async fn forward(
 ) -> Result<Response<Source>, Refusal> {
     let (route, destination) = (&*serving.route, &serving.destination);
     let era = admitted.era;
-    let request = destination.request(head, admitted.body, admitted.routing, era);
+    let request = destination.request(head, admitted.body, admitted.routing, era)?;
     let (response, lease) = destination.send(request).await?;
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());
@@ -295,12 +297,16 @@ async fn forward(
         Reading::Discovery => discover::settle(response, lease, route).await,
         Reading::Handshake => {
             let settled = handshake::settle(response, lease, route, &serving.sessions).await;
-            settled.map_err(|ended| {
+            let (response, version) = settled.map_err(|ended| {
                 if let Some(session) = ended.session {
                     destination.end_session(session);
                 }
                 ended.refusal
-            })
+            })?;
+            if version.is_some() {
+                exchange.placed(era, version);
+            }
+            Ok(response)
         }
         Reading::EndOfSession(id) => {
             if response.status().is_success() {

@@ -5,7 +5,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName};
-use http::{HeaderMap, HeaderValue, Response};
+use http::response::Parts;
+use http::{HeaderMap, HeaderValue, Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
@@ -121,13 +122,15 @@ impl Body for Outgoing {
     }
 }
 
-/// Turns the headers that came from the upstream into those that go to the client.
-pub fn arrive(headers: &mut HeaderMap, era: Era) {
-    hop::strip(headers, |name| {
+/// Turns the head that came from the upstream into the one that goes to the client. The version of
+/// HTTP is that of one connection too: an answer in 1.0 would end the client's.
+pub fn arrive(head: &mut Parts, era: Era) {
+    head.version = Version::HTTP_11;
+    hop::strip(&mut head.headers, |name| {
         era == Era::Modern && header::is_of_session(name)
     });
-    if is_event_stream(headers) {
-        headers.insert(X_ACCEL_BUFFERING, NO);
+    if is_event_stream(&head.headers) {
+        head.headers.insert(X_ACCEL_BUFFERING, NO);
     }
 }
 
@@ -149,11 +152,12 @@ pub fn is_event_stream(headers: &HeaderMap) -> bool {
 /// The upstream's answer, as it goes on.
 #[must_use]
 pub fn pass(response: Response<Incoming>, lease: Lease, era: Era) -> Response<Source> {
-    let mut response = response.map(|rest| Source::Upstream {
+    let (mut head, rest) = response.into_parts();
+    arrive(&mut head, era);
+    let source = Source::Upstream {
         held: None,
         rest,
         lease: Some(lease),
-    });
-    arrive(response.headers_mut(), era);
-    response
+    };
+    Response::from_parts(head, source)
 }

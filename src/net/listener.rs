@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,10 +32,7 @@ const LIBRARY_BUFFER_MIN: usize = 128 << 10;
 /// What serves the requests of all connections.
 pub trait Serve: Clone + Send + Sync + 'static {
     /// The body of an answer. It is dropped when the exchange has ended, however it ended.
-    type Body: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
-        + Send
-        + Unpin
-        + 'static;
+    type Body: Body<Data = Bytes, Error = hyper::Error> + Send + Unpin + 'static;
 
     /// Answers one request of `peer`.
     fn serve(
@@ -95,7 +92,8 @@ async fn connection(stream: TcpStream, peer: SocketAddr, listen: Listen, service
             let response = answer.await;
             Ok::<_, std::convert::Infallible>(response.map(|body| Tracked {
                 body,
-                _exchange: exchange,
+                failure: None,
+                exchange,
             }))
         }
     });
@@ -114,6 +112,8 @@ async fn connection(stream: TcpStream, peer: SocketAddr, listen: Listen, service
         End::Silent { head_begun: false } if watch.exchanges() > 0 => return,
         End::Silent { .. } => "header_read_timeout",
         End::Gone => return,
+        // The body of an answer failed, and its exchange accounts for that.
+        End::Failed(error) if error.is_user() => return,
         End::Failed(error) if watch.idle().is_some() => reason(&error),
         End::Failed(_) => return,
     };
@@ -187,21 +187,34 @@ fn reason(error: &hyper::Error) -> &'static str {
     }
 }
 
-/// A body that keeps its exchange in flight.
+/// A body that keeps its exchange in flight. The library drops what it has not written yet when it
+/// hears that a body failed; so it hears of that only when what came before is written.
 struct Tracked<B> {
     body: B,
-    _exchange: InFlight<TcpStream>,
+    failure: Option<hyper::Error>,
+    exchange: InFlight<TcpStream>,
 }
 
-impl<B: Body + Unpin> Body for Tracked<B> {
+impl<B: Body<Error = hyper::Error> + Unpin> Body for Tracked<B> {
     type Data = B::Data;
-    type Error = B::Error;
+    type Error = hyper::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+    ) -> Poll<Option<Result<Frame<B::Data>, hyper::Error>>> {
+        let this = &mut *self;
+        if this.failure.is_none() {
+            match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
+                Some(Err(failure)) => this.failure = Some(failure),
+                frame => return Poll::Ready(frame),
+            }
+            // Until it asks again, the library has tried to write all that it has.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        ready!(this.exchange.poll_written(cx));
+        Poll::Ready(this.failure.take().map(Err))
     }
 
     fn is_end_stream(&self) -> bool {

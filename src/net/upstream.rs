@@ -5,7 +5,7 @@ use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -28,13 +28,12 @@ const READ_BUFFER_BYTES_MAX: usize = 64 << 10;
 /// cost more than all that is done with its headers.
 const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_secs(1);
+/// How long a request waits for a kept connection that is not ready yet, before it takes another.
+/// A server that answers before it has read the whole request may never read the rest of it.
+const READY_WAIT_MAX: Duration = Duration::from_millis(20);
 /// How often a request that was provably not sent is tried on another connection that turns out
 /// to be closed; every one of them leaves the pool, so this only bounds a server that closes all.
 const ATTEMPTS_MAX: usize = 3;
-
-/// How long a kept connection may take to be ready. One that was given back just now needs a moment;
-/// one whose last request was answered before its body was read may go on sending for ever.
-const READY_TIME_MAX: Duration = Duration::from_millis(10);
 
 /// Why an upstream gave no answer.
 #[derive(Debug)]
@@ -81,29 +80,58 @@ struct Connection {
 }
 
 /// When a connection must have done what it is waited for: have the head of an answer, or be used
-/// again.
+/// again. It is met or missed, never both: whoever says so first is right.
 #[derive(Debug)]
 struct Deadline {
     origin: Instant,
-    /// Milliseconds after the origin; 0 is none.
+    /// Milliseconds after the origin, or one of the two values below.
     after_ms: AtomicU64,
-    missed: AtomicBool,
 }
 
+/// Nothing is waited for.
+const NONE: u64 = 0;
+/// It was missed, and the connection ends.
+const MISSED: u64 = u64::MAX;
+
 impl Deadline {
-    fn set(&self, wait: Duration) {
-        let after = (self.origin.elapsed() + wait).as_millis();
-        let after = u64::try_from(after).unwrap_or(u64::MAX).max(1);
+    fn starting_at(origin: Instant) -> Deadline {
+        Deadline {
+            origin,
+            after_ms: AtomicU64::new(NONE),
+        }
+    }
+
+    /// From `now` on, something is waited for.
+    fn set(&self, now: Instant, wait: Duration) {
+        let after = (now.saturating_duration_since(self.origin) + wait).as_millis();
+        let after = u64::try_from(after).unwrap_or(MISSED);
+        let after = after.clamp(NONE + 1, MISSED - 1);
         self.after_ms.store(after, Ordering::Relaxed);
     }
 
-    fn clear(&self) {
-        self.after_ms.store(0, Ordering::Relaxed);
+    /// What was waited for has come. Tells whether it came before the deadline was missed.
+    fn meet(&self) -> bool {
+        self.after_ms.swap(NONE, Ordering::Relaxed) != MISSED
     }
 
-    fn is_past(&self) -> bool {
+    /// Tells whether the deadline is missed at `now`.
+    fn miss(&self, now: Instant) -> bool {
         let after = self.after_ms.load(Ordering::Relaxed);
-        after != 0 && self.origin.elapsed() >= Duration::from_millis(after)
+        let elapsed = now.saturating_duration_since(self.origin).as_millis();
+        match after {
+            NONE => false,
+            MISSED => true,
+            _ if elapsed < u128::from(after) => false,
+            // It may just have been met, or set anew.
+            _ => self
+                .after_ms
+                .compare_exchange(after, MISSED, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok(),
+        }
+    }
+
+    fn was_missed(&self) -> bool {
+        self.after_ms.load(Ordering::Relaxed) == MISSED
     }
 }
 
@@ -137,7 +165,8 @@ impl Lease {
         if connection.sender.is_closed() {
             return;
         }
-        connection.deadline.set(pool.upstream.idle_timeout);
+        let wait = pool.upstream.idle_timeout;
+        connection.deadline.set(Instant::now(), wait);
         let mut idle = pool.lock();
         if idle.len() >= pool.upstream.idle_connections_max {
             idle.retain(|kept| !kept.sender.is_closed());
@@ -180,19 +209,16 @@ impl Pool {
             let Connection {
                 sender, deadline, ..
             } = &mut lease.connection;
-            deadline.set(self.upstream.response_header_timeout);
+            deadline.set(Instant::now(), self.upstream.response_header_timeout);
             let mut unsent = match sender.try_send_request(request).await {
-                Ok(response) => {
-                    deadline.clear();
-                    return Ok((response, lease));
-                }
+                Ok(response) if deadline.meet() => return Ok((response, lease)),
+                // The connection has ended, and would break the answer off.
+                Ok(_) => return Err(Failure::HeaderTimeout),
                 Err(unsent) => unsent,
             };
             match unsent.take_message() {
                 Some(back) if attempt < ATTEMPTS_MAX => request = back,
-                None if deadline.missed.load(Ordering::Relaxed) => {
-                    return Err(Failure::HeaderTimeout);
-                }
+                None if deadline.was_missed() => return Err(Failure::HeaderTimeout),
                 Some(_) | None => return Err(Failure::Broken(unsent.into_error())),
             }
             attempt += 1;
@@ -202,10 +228,7 @@ impl Pool {
     /// A connection that is ready: the one used last, or a new one.
     async fn lease(self: &Arc<Self>) -> Result<Lease, Failure> {
         while let Some(mut connection) = self.take() {
-            let sender = &mut connection.sender;
-            if sender.is_ready()
-                || matches!(timeout(READY_TIME_MAX, sender.ready()).await, Ok(Ok(())))
-            {
+            if is_ready(&mut connection.sender).await {
                 return Ok(Lease {
                     connection,
                     pool: self.clone(),
@@ -228,7 +251,7 @@ impl Pool {
     fn take(&self) -> Option<Connection> {
         loop {
             let connection = self.lock().pop()?;
-            if !connection.sender.is_closed() && !connection.deadline.is_past() {
+            if !connection.sender.is_closed() && !connection.deadline.miss(Instant::now()) {
                 return Some(connection);
             }
         }
@@ -245,11 +268,7 @@ impl Pool {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(Failure::Broken)?;
-        let deadline = Arc::new(Deadline {
-            origin: Instant::now(),
-            after_ms: AtomicU64::new(0),
-            missed: AtomicBool::new(false),
-        });
+        let deadline = Arc::new(Deadline::starting_at(Instant::now()));
         let driver = tokio::spawn(drive(driver, deadline.clone(), self.look_interval()));
         Ok(Connection {
             sender,
@@ -272,6 +291,15 @@ impl Pool {
     }
 }
 
+/// Whether a connection that has served an exchange can serve another: mostly it can at once.
+async fn is_ready<B>(sender: &mut SendRequest<B>) -> bool {
+    let at_once = poll_fn(|cx| Poll::Ready(sender.poll_ready(cx))).await;
+    match at_once {
+        Poll::Ready(ready) => ready.is_ok(),
+        Poll::Pending => matches!(timeout(READY_WAIT_MAX, sender.ready()).await, Ok(Ok(()))),
+    }
+}
+
 /// Drives the library's connection until it ends or misses its deadline. A failure reaches the
 /// exchange through the sender.
 async fn drive(
@@ -286,11 +314,11 @@ async fn drive(
             return Poll::Ready(());
         }
         while look.as_mut().poll(cx).is_ready() {
-            if deadline.is_past() {
-                deadline.missed.store(true, Ordering::Relaxed);
+            let now = Instant::now();
+            if deadline.miss(now) {
                 return Poll::Ready(());
             }
-            look.as_mut().reset(Instant::now() + look_interval);
+            look.as_mut().reset(now + look_interval);
         }
         Poll::Pending
     })

@@ -6,7 +6,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -37,10 +37,15 @@ struct Shared<S> {
     ahead: BytesMut,
     /// The library waits for input itself, and will notice an end itself.
     library_waits: bool,
+    /// The last write did not go through, so that a part of an answer is not written yet.
+    unwritten: bool,
+    /// Who waits for that part to be written.
+    written: Option<Waker>,
     received: u64,
     exchanges: u64,
     in_flight: usize,
-    /// When the last exchange ended, or the connection was made; and what was received by then.
+    /// When the last answer was written, or the connection was made; and what was received by the
+    /// end of the last exchange.
     idle_since: Instant,
     received_before: u64,
     linger: Option<Linger>,
@@ -67,6 +72,8 @@ pub fn wire<S>(stream: S) -> (Wire<S>, Watch<S>) {
         stream,
         ahead: BytesMut::new(),
         library_waits: false,
+        unwritten: false,
+        written: None,
         received: 0,
         exchanges: 0,
         in_flight: 0,
@@ -80,6 +87,20 @@ pub fn wire<S>(stream: S) -> (Wire<S>, Watch<S>) {
 fn lock<S>(shared: &Mutex<Shared<S>>) -> MutexGuard<'_, Shared<S>> {
     // Both halves live in one task; a panic ends them together.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<S> Shared<S> {
+    fn note_write(&mut self, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if wrote.is_pending() {
+            self.unwritten = true;
+        } else if std::mem::take(&mut self.unwritten) {
+            self.idle_since = Instant::now();
+            if let Some(waker) = self.written.take() {
+                waker.wake();
+            }
+        }
+        wrote
+    }
 }
 
 impl<S: AsyncRead + Unpin> Watch<S> {
@@ -133,11 +154,12 @@ impl<S: AsyncRead + Unpin> Watch<S> {
         InFlight(self.0.clone())
     }
 
-    /// Since when the connection is idle; `None` while an exchange is in flight.
+    /// Since when the connection is idle; `None` while an exchange is in flight, or while the
+    /// client has yet to take the end of its answer.
     #[must_use]
     pub fn idle(&self) -> Option<Idle> {
         let shared = lock(&self.0);
-        (shared.in_flight == 0).then(|| Idle {
+        (shared.in_flight == 0 && !shared.unwritten).then(|| Idle {
             since: shared.idle_since,
             head_begun: shared.received > shared.received_before,
         })
@@ -147,6 +169,18 @@ impl<S: AsyncRead + Unpin> Watch<S> {
 impl<S> Clone for Watch<S> {
     fn clone(&self) -> Self {
         Watch(self.0.clone())
+    }
+}
+
+impl<S> InFlight<S> {
+    /// Ready once nothing that the library tried to write is left unwritten.
+    pub fn poll_written(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut shared = lock(&self.0);
+        if !shared.unwritten {
+            return Poll::Ready(());
+        }
+        shared.written = Some(cx.waker().clone());
+        Poll::Pending
     }
 }
 
@@ -186,7 +220,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut lock(&self.0).stream).poll_write(cx, bytes)
+        let shared = &mut *lock(&self.0);
+        let wrote = Pin::new(&mut shared.stream).poll_write(cx, bytes);
+        shared.note_write(wrote)
     }
 
     fn poll_write_vectored(
@@ -194,7 +230,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut lock(&self.0).stream).poll_write_vectored(cx, bytes)
+        let shared = &mut *lock(&self.0);
+        let wrote = Pin::new(&mut shared.stream).poll_write_vectored(cx, bytes);
+        shared.note_write(wrote)
     }
 
     fn is_write_vectored(&self) -> bool {

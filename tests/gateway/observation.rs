@@ -99,6 +99,45 @@ fn an_exchange_that_breaks_leaves_one_record_too() {
 }
 
 #[test]
+fn an_answer_without_a_body_is_complete() {
+    let site = Site::new();
+    for path in ["/mcp", "/nowhere", "/.well-known/x"] {
+        let mut client = site.gateway.connect();
+        client.send(&Request::new("HEAD", path));
+        // Nothing stands between this head and the next, though a length may be told.
+        assert!((400..500).contains(&client.read_head().0.status()));
+        let record = one(&site);
+        assert_eq!(record["end"], "complete", "{record}");
+        assert_eq!(record["bytes_out"], 0, "{record}");
+        site.works(path, &mut client);
+        one(&site);
+    }
+    site.gateway.ask(&Request::new("OPTIONS", "/mcp"));
+    assert_eq!(one(&site)["end"], "complete");
+}
+
+#[test]
+fn an_upstream_that_breaks_off_leaves_no_record_of_the_connection() {
+    let upstream = Upstream::with(|_| {
+        Reply::Steps(vec![
+            Play::sse_head(),
+            Play::chunk("data: 1\n\n"),
+            Play::Close,
+        ])
+    });
+    let site = Site::before(upstream, |policy| policy);
+    let mut client = site.gateway.connect();
+    client.send(&Request::call("echo"));
+    client.try_read().expect_err("a break");
+    client.wire.ending();
+    assert_eq!(one(&site)["end"], "upstream_failed");
+    // Were there one, it would come before the record of what is done next.
+    site.gateway.ask(&Request::new("GET", "/nowhere"));
+    one(&site);
+    assert!(site.gateway.wait_for_connections(0).is_empty());
+}
+
+#[test]
 fn no_secret_and_no_argument_is_ever_logged() {
     let upstream = Upstream::with(|request| match request.json()["params"]["name"].as_str() {
         Some("dies") => Reply::raw_then_close(""),

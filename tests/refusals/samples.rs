@@ -113,6 +113,7 @@ fn http_faults() -> Vec<(&'static str, HttpFault)> {
             HttpFault::HeadTooLarge { limit: "listen.header_count_max", max: 64 },
             HttpFault::HeadTooLarge { limit: "listen.header_bytes_max", max: 32 << 10 },
         ],
+        HttpFault::TargetTooLong => [HttpFault::TargetTooLong],
         HttpFault::Body(_) => [],
     })
 }

@@ -38,7 +38,8 @@ impl Source {
 
     /// Whether this line is only compiled for tests.
     pub(crate) fn is_test(&self, line: usize) -> bool {
-        self.path.starts_with("tests/") || self.test_lines.get(line - 1).copied().unwrap_or(false)
+        let is_test_file = self.path.starts_with("tests/") || self.path.ends_with("/tests.rs");
+        is_test_file || self.test_lines.get(line - 1).copied().unwrap_or(false)
     }
 
     /// The names of the module that the file is, from the crate's root: `gateway`, `place`.

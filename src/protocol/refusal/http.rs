@@ -38,6 +38,8 @@ pub enum HttpFault {
         /// The bound.
         max: usize,
     },
+    /// The request's query, behind the upstream's path, is longer than a target can be.
+    TargetTooLong,
     /// The body, or what the head says of it.
     Body(BodyFault),
 }
@@ -129,6 +131,12 @@ impl HttpFault {
                 format!("the request's header fields exceed {limit} ({max})"),
             )
             .limit(limit),
+            HttpFault::TargetTooLong => Telling::own(
+                "target_too_long",
+                414,
+                "the request's query is too long to stand behind the upstream's path".into(),
+            )
+            .hint("shorten the query, or the path in the upstream's url"),
             HttpFault::Body(fault) => fault.telling(),
         }
     }

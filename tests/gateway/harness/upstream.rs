@@ -150,6 +150,19 @@ impl Upstream {
         (upstream, plays)
     }
 
+    /// An upstream that gives out, for each request, what the answer to it is written through,
+    /// step by step. An answer whose writer is dropped goes no further.
+    pub(crate) fn staged() -> (Upstream, Receiver<Sender<Play>>) {
+        let (begun, answers) = mpsc::channel();
+        let upstream = Upstream::with(move |_| {
+            let (plays, follow) = mpsc::channel();
+            // A test that has ended wants no further answer.
+            let _ = begun.send(plays);
+            Reply::follow(Arc::new(Mutex::new(follow)))
+        });
+        (upstream, answers)
+    }
+
     /// The URL of its MCP endpoint.
     pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.address)

@@ -178,3 +178,25 @@ fn the_upstreams_body_length_is_the_bodys() {
     let length = received.head.value("content-length");
     assert_eq!(length, Some(received.body.len().to_string()));
 }
+
+#[test]
+fn an_offer_to_upgrade_is_passed_over() {
+    // What Java's client sends with its first request, whatever it asks for.
+    let site = Site::new();
+    let mut client = site.gateway.connect();
+    let request = Request::call("good")
+        .line("Connection", "Upgrade, HTTP2-Settings")
+        .line("Upgrade", "h2c")
+        .line("HTTP2-Settings", "AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA");
+    for _ in 0..3 {
+        let answer = client.exchange(&request);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let head = site.upstream.last().head;
+        for name in ["upgrade", "http2-settings", "connection"] {
+            assert!(!head.has(name), "{name} went upstream");
+        }
+        assert!(!answer.head.has("upgrade"), "{answer:?}");
+    }
+    assert_eq!(site.upstream.runs("good"), 3);
+    site.works("offers", &mut client);
+}
