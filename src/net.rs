@@ -1,5 +1,6 @@
 //! Sockets: what clients connect to, and how upstreams are reached.
 
 pub mod listener;
+pub mod outlet;
 pub mod upstream;
 pub mod wire;

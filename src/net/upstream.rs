@@ -21,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::outlet::Outlet;
 use crate::policy::plan::Upstream;
 
 /// The most that the head of an answer may take, and the size of read buffers.
@@ -275,7 +276,7 @@ impl Pool {
     {
         let (sender, driver) = http1::Builder::new()
             .max_buf_size(READ_BUFFER_BYTES_MAX)
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(Outlet::new(stream)))
             .await
             .map_err(Failure::Broken)?;
         let deadline = Arc::new(Deadline::starting_at(Instant::now()));
