@@ -23,7 +23,7 @@ const X_FORWARDED: &str = "x-forwarded-";
 
 /// Where the requests of a route go.
 #[derive(Debug)]
-pub struct Destination {
+pub(super) struct Destination {
     pool: Arc<Pool>,
     authority: HeaderValue,
     target: Uri,
@@ -34,7 +34,7 @@ impl Destination {
     ///
     /// # Errors
     /// An authority or path that no request can carry; a checked policy has none.
-    pub fn new(pool: Arc<Pool>) -> Result<Destination, http::Error> {
+    pub(super) fn new(pool: Arc<Pool>) -> Result<Destination, http::Error> {
         let upstream = pool.upstream();
         let authority = HeaderValue::from_str(&upstream.authority)?;
         let target = target(upstream, None)?;
@@ -47,7 +47,7 @@ impl Destination {
 
     /// The upstream, as the policy has it.
     #[must_use]
-    pub fn upstream(&self) -> &Upstream {
+    pub(super) fn upstream(&self) -> &Upstream {
         self.pool.upstream()
     }
 
@@ -55,7 +55,7 @@ impl Destination {
     ///
     /// # Errors
     /// [`HttpFault::TargetTooLong`].
-    pub fn request(
+    pub(super) fn request(
         &self,
         mut head: Parts,
         body: Bytes,
@@ -79,7 +79,7 @@ impl Destination {
     ///
     /// # Errors
     /// [`UpstreamFault::Failed`] and [`UpstreamFault::Timeout`].
-    pub async fn send(
+    pub(super) async fn send(
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<(Response<Incoming>, Lease), UpstreamFault> {
@@ -97,7 +97,7 @@ impl Destination {
     }
 
     /// Ends a session of the upstream that no client will use, beside the answer that says so.
-    pub fn end_session(&self, session: HeaderValue) {
+    pub(super) fn end_session(&self, session: HeaderValue) {
         let mut request = Request::new(Full::new(Bytes::new()));
         *request.method_mut() = Method::DELETE;
         *request.uri_mut() = self.target.clone();
