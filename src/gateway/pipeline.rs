@@ -209,7 +209,7 @@ async fn admit_message(
     let era = placed.era();
     let reading = match (era, message.method()) {
         (Era::Modern, method::DISCOVER) => Reading::Discovery,
-        (Era::Legacy, method::INITIALIZE) => Reading::Handshake,
+        (Era::Legacy, method::INITIALIZE) if message.is_request() => Reading::Handshake,
         _ => Reading::Nothing,
     };
     Ok(Admitted {
@@ -294,9 +294,10 @@ async fn forward(
     exchange.upstream_status(response.status().as_u16());
     match admitted.reading {
         Reading::Nothing => Ok(relay::pass(response, lease, era)),
-        Reading::Discovery => discover::settle(response, lease, route).await,
+        Reading::Discovery => Box::pin(discover::settle(response, lease, route)).await,
         Reading::Handshake => {
-            let settled = handshake::settle(response, lease, route, &serving.sessions).await;
+            let settled =
+                Box::pin(handshake::settle(response, lease, route, &serving.sessions)).await;
             let (response, version) = settled.map_err(|ended| {
                 if let Some(session) = ended.session {
                     destination.end_session(session);

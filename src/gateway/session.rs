@@ -27,7 +27,7 @@ impl Sessions {
 
     /// Remembers that session `id` speaks `version`.
     pub(super) fn open(&self, id: &[u8], version: Version) {
-        if id.len() <= ID_BYTES_MAX {
+        if !id.is_empty() && id.len() <= ID_BYTES_MAX {
             self.0.insert(id.into(), version);
         }
     }

@@ -51,8 +51,14 @@ impl VersionFault {
                 } else {
                     code::INVALID_REQUEST
                 };
+                // A legacy version in `_meta`, on a route that serves it to those who shake hands.
+                let how = if supported.iter().any(|version| version.as_str() == requested) {
+                    "served here after a handshake only"
+                } else {
+                    "not supported here"
+                };
                 let message = format!(
-                    "protocol version {} is not supported here; supported: {}",
+                    "protocol version {} is {how}; supported: {}",
                     quoted(requested),
                     list(*supported)
                 );
