@@ -277,3 +277,6 @@ fn refuse_any(headers: &HeaderMap) -> Result<(), HeaderFault> {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

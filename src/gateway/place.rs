@@ -303,3 +303,6 @@ fn read_version(reading: Reading<'_>) -> Result<Option<Named>, HeaderFault> {
             body: None,
         })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,5 @@
 //! How long an upstream's connections are waited for, kept and given up, seen from its side.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use serde_json::json;
@@ -150,42 +148,6 @@ fn routes_to_one_upstream_share_its_connections() {
         .map(|record| record["upstream_reused"] == true)
         .collect();
     assert_eq!(reused, [false, true, false, true, true, true]);
-}
-
-/// A server that answers each connection's first request before it has read it whole, and never
-/// reads on. Gives its address.
-fn answers_early() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        let mut kept = Vec::new();
-        while let Ok((mut stream, _)) = listener.accept() {
-            // A part of the head is enough to know that there is a request.
-            let _ = stream.read(&mut [0; 16]);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
-            kept.push(stream);
-        }
-    });
-    address
-}
-
-#[test]
-fn a_connection_whose_request_is_still_unread_holds_nobody_up() {
-    // That the second call does not wait for the connection of the first shows in what it gets:
-    // the connection would be given up, with all that waits for it, only after these.
-    let policy = Policy::to_url(&format!("http://{}/mcp", answers_early()))
-        .upstream("response_header_timeout", "3600s")
-        .upstream("idle_timeout", "3600s")
-        .bound("body_bytes_max", "32Mi");
-    let gateway = Gateway::start(&policy);
-    let large = Request::modern(
-        "tools/call",
-        json!({"name": "large", "arguments": {"x": "y".repeat(16 << 20)}}),
-    );
-    for request in [large, Request::call("small")] {
-        let answer = gateway.ask(&request);
-        assert_eq!((answer.status, answer.text().as_str()), (200, "{}"));
-    }
 }
 
 #[test]

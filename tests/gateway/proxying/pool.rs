@@ -170,16 +170,6 @@ fn a_connection_that_is_still_sending_holds_no_other_request_up() {
 }
 
 #[test]
-fn an_idle_connection_is_given_up_in_time() {
-    let site = Site::with(|policy| policy.upstream("idle_timeout", "200ms"));
-    assert_eq!(site.gateway.ask(&Request::call("echo")).status, 200);
-    site.upstream.wait("the end of the idle connection", |log| {
-        matches!(log.ended(0), Some(Fault::Closed(_)))
-    });
-    site.works("the end", &mut site.gateway.connect());
-}
-
-#[test]
 fn no_more_idle_connections_are_kept_than_allowed() {
     let upstream = Upstream::with(|request| {
         let Reply::Steps(mut steps) = Reply::usual(request) else {
