@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 
 use super::agree::{self, Routing};
-use super::forward::Destination;
+use super::forward::{Destination, Farewell};
 use super::message::Message;
 use super::place::{self, Placed};
 use super::relay::{self, Outgoing, Source};
@@ -289,6 +289,8 @@ async fn forward(
     let (route, destination) = (&*serving.route, &serving.destination);
     let era = admitted.era;
     let request = destination.request(head, admitted.body, admitted.routing, era)?;
+    let farewell =
+        matches!(admitted.reading, Reading::Handshake).then(|| Farewell::after(&request));
     let (response, lease) = destination.send(request).await?;
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());
@@ -299,8 +301,8 @@ async fn forward(
             let settled =
                 Box::pin(handshake::settle(response, lease, route, &serving.sessions)).await;
             let (response, version) = settled.map_err(|ended| {
-                if let Some(session) = ended.session {
-                    destination.end_session(session);
+                if let (Some(session), Some(farewell)) = (ended.session, farewell) {
+                    destination.end_session(farewell, session);
                 }
                 ended.refusal
             })?;

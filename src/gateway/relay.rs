@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Response, Version};
 use http_body::{Body, Frame, SizeHint};
@@ -129,6 +129,16 @@ pub(super) fn arrive(head: &mut Parts, era: Era) {
     hop::strip(&mut head.headers, |name| {
         era == Era::Modern && header::is_of_session(name)
     });
+    let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
+    let one = match (lengths.next(), lengths.next()) {
+        (None, _) => true,
+        (Some(length), None) => length.as_bytes().iter().all(u8::is_ascii_digit),
+        (Some(_), Some(_)) => false,
+    };
+    if !one {
+        // Equal lengths in a list or in two lines were read as one, which the library writes anew.
+        head.headers.remove(CONTENT_LENGTH);
+    }
     if is_event_stream(&head.headers) {
         head.headers.insert(X_ACCEL_BUFFERING, NO);
     }

@@ -94,11 +94,26 @@ fn host(uri: &Uri, host: Reading<'_>) -> Result<Authority, HttpFault> {
     if host.as_str().contains('@') {
         return Err(unclear("must not hold a user name"));
     }
+    if !has_clear_port(&host) {
+        return Err(unclear("has a port that is no number up to 65535"));
+    }
+    if !matches!(uri.scheme_str(), None | Some("http" | "https")) {
+        return Err(unclear("does not fit the scheme of the request's target"));
+    }
     match uri.authority() {
         Some(target) if !target.as_str().eq_ignore_ascii_case(host.as_str()) => {
             Err(unclear("differs from the request's target"))
         }
         Some(_) | None => Ok(host),
+    }
+}
+
+/// Whether an authority without a user name ends with its host, or with a number as its port.
+fn has_clear_port(authority: &Authority) -> bool {
+    let behind = authority.as_str().strip_prefix(authority.host());
+    match behind.and_then(|port| port.strip_prefix(':')) {
+        Some(port) => port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok(),
+        None => behind == Some(""),
     }
 }
 
@@ -145,7 +160,11 @@ fn is_loopback_origin(origin: &str) -> bool {
         .or_else(|| origin.strip_prefix("https://"));
     authority
         .and_then(|authority| authority.parse::<Authority>().ok())
-        .is_some_and(|authority| !authority.as_str().contains('@') && is_loopback(authority.host()))
+        .is_some_and(|authority| {
+            !authority.as_str().contains('@')
+                && has_clear_port(&authority)
+                && is_loopback(authority.host())
+        })
 }
 
 #[cfg(test)]
@@ -170,6 +189,9 @@ mod tests {
             "http://localhost.evil.example",
             "ftp://localhost",
             "http://evil.example#localhost",
+            "http://localhost:0x",
+            "http://localhost:99999",
+            "http://localhost:",
         ] {
             assert!(!is_loopback_origin(origin), "{origin}");
         }

@@ -20,6 +20,8 @@ enum Leaving {
 
 const WAYS: [Leaving; 3] = [Leaving::Fin, Leaving::Close, Leaving::Reset];
 
+const UNSENT: &str = "more than sockets hold";
+
 /// What stands on the connection behind the request.
 fn remainders() -> [(&'static str, Vec<u8>); 7] {
     [
@@ -36,7 +38,7 @@ fn remainders() -> [(&'static str, Vec<u8>); 7] {
             "a long request",
             Request::call("second").body("x".repeat(20_000)).bytes(),
         ),
-        ("more than sockets hold", vec![b'x'; 3 << 20]),
+        (UNSENT, vec![b'x'; 3 << 20]),
     ]
 }
 
@@ -59,6 +61,10 @@ fn leave(client: Client, way: Leaving) -> Option<Client> {
 fn goes(upstream: &Upstream, gateway: &Gateway, begun: bool, way: Leaving) -> Vec<String> {
     let mut told = Vec::new();
     for (what, behind) in remainders() {
+        if what == UNSENT && !matches!(way, Leaving::Reset) {
+            // An orderly end stands behind the bytes, and does not arrive before they do.
+            continue;
+        }
         let tool = format!("{way:?}-{what}-{begun}");
         let before = upstream.request_count();
         let mut client = gateway.connect();

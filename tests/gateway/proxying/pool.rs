@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
-use crate::harness::{Fault, Gateway, Play, Policy, Received, Reply, Request, Site, Upstream};
+use crate::harness::{Gateway, Play, Policy, Received, Reply, Request, Site, Upstream};
 
 #[test]
 fn many_requests_take_one_upstream_connection() {
