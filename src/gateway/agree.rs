@@ -54,7 +54,7 @@ impl Line {
 /// The routing headers of one message as they go upstream. Only [`agree`] makes one, so nothing is
 /// forwarded whose headers were not held against its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Routing {
+pub(super) struct Routing {
     version: Line,
     method: Line,
     name: Line,
@@ -64,12 +64,12 @@ pub struct Routing {
 impl Routing {
     /// Whether `Mcp-Param-*` go on.
     #[must_use]
-    pub fn passes_params(&self) -> bool {
+    pub(super) fn passes_params(&self) -> bool {
         self.params
     }
 
     /// Writes the routing headers into the head that goes upstream.
-    pub fn apply(self, headers: &mut HeaderMap) {
+    pub(super) fn apply(self, headers: &mut HeaderMap) {
         write(headers, header::PROTOCOL_VERSION, self.version);
         write(headers, header::METHOD, self.method);
         write(headers, header::NAME, self.name);
@@ -93,7 +93,7 @@ fn write(headers: &mut HeaderMap, name: HeaderName, line: Line) {
 /// # Errors
 /// What is missing, repeated, malformed or different (−32020), the parameter that `Mcp-Name`
 /// repeats where it is no string (−32602).
-pub fn agree(
+pub(super) fn agree(
     placed: &Placed,
     message: &Message<'_>,
     fields: &Fields<'_>,
@@ -115,7 +115,7 @@ pub fn agree(
 ///
 /// # Errors
 /// [`HeaderFault::Legacy`] where the route refuses them.
-pub fn agree_bodiless(
+pub(super) fn agree_bodiless(
     fields: &Fields<'_>,
     headers: &HeaderMap,
     protocol: &Protocol,

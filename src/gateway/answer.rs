@@ -22,7 +22,7 @@ use crate::protocol::version::Era;
 
 /// What one message of an answer turned out to be.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Read<T> {
+pub(super) enum Read<T> {
     /// Not the response: a notification or a request that comes before it.
     NotYet,
     /// The response, and what was read in it.
@@ -38,7 +38,7 @@ struct Message<R> {
 }
 
 /// Reads the result of a response; none where it is an error.
-pub fn result<'m, R: Deserialize<'m>>(message: &'m [u8]) -> Read<Option<R>> {
+pub(super) fn result<'m, R: Deserialize<'m>>(message: &'m [u8]) -> Read<Option<R>> {
     match serde_json::from_slice(message) {
         Ok(Message {
             result: None,
@@ -63,7 +63,7 @@ enum Place {
 }
 
 /// An answer whose response was read.
-pub struct Held {
+pub(super) struct Held {
     head: http::response::Parts,
     bytes: Bytes,
     message: Place,
@@ -74,7 +74,7 @@ pub struct Held {
 impl Held {
     /// The answer as it came.
     #[must_use]
-    pub fn pass(self, era: Era) -> Response<Source> {
+    pub(super) fn pass(self, era: Era) -> Response<Source> {
         let Held {
             mut head,
             bytes,
@@ -97,7 +97,7 @@ impl Held {
     /// The answer with `message` in place of the one that was read. All other bytes stay, but those
     /// of an event whose data several lines make.
     #[must_use]
-    pub fn replace(mut self, message: &[u8], era: Era) -> Response<Source> {
+    pub(super) fn replace(mut self, message: &[u8], era: Era) -> Response<Source> {
         let (place, message) = match self.message {
             Place::Piece(place) => (place, Cow::Borrowed(message)),
             Place::Lines(place) => (place, Cow::Owned(event(message))),
@@ -127,7 +127,7 @@ fn event(message: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// [`UpstreamFault::Unreadable`] where there is none, or not within the route's bounds.
-pub async fn hold<T>(
+pub(super) async fn hold<T>(
     response: Response<Incoming>,
     lease: Lease,
     route: &Route,

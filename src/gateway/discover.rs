@@ -64,7 +64,7 @@ fn read(message: &[u8], served: Versions) -> Read<Edit> {
 ///
 /// # Errors
 /// An answer that cannot be read within the route's bounds.
-pub async fn settle(
+pub(super) async fn settle(
     response: Response<Incoming>,
     lease: Lease,
     route: &Route,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, HOST};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
@@ -23,7 +23,7 @@ const X_FORWARDED: &str = "x-forwarded-";
 
 /// Where the requests of a route go.
 #[derive(Debug)]
-pub struct Destination {
+pub(super) struct Destination {
     pool: Arc<Pool>,
     authority: HeaderValue,
     target: Uri,
@@ -34,7 +34,7 @@ impl Destination {
     ///
     /// # Errors
     /// An authority or path that no request can carry; a checked policy has none.
-    pub fn new(pool: Arc<Pool>) -> Result<Destination, http::Error> {
+    pub(super) fn new(pool: Arc<Pool>) -> Result<Destination, http::Error> {
         let upstream = pool.upstream();
         let authority = HeaderValue::from_str(&upstream.authority)?;
         let target = target(upstream, None)?;
@@ -47,7 +47,7 @@ impl Destination {
 
     /// The upstream, as the policy has it.
     #[must_use]
-    pub fn upstream(&self) -> &Upstream {
+    pub(super) fn upstream(&self) -> &Upstream {
         self.pool.upstream()
     }
 
@@ -55,7 +55,7 @@ impl Destination {
     ///
     /// # Errors
     /// [`HttpFault::TargetTooLong`].
-    pub fn request(
+    pub(super) fn request(
         &self,
         mut head: Parts,
         body: Bytes,
@@ -79,29 +79,38 @@ impl Destination {
     ///
     /// # Errors
     /// [`UpstreamFault::Failed`] and [`UpstreamFault::Timeout`].
-    pub async fn send(
+    pub(super) async fn send(
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<(Response<Incoming>, Lease), UpstreamFault> {
         let sent = self.pool.send(request).await;
         let (response, lease) = sent.map_err(|failure| self.fault(&failure))?;
+        let broken = |what, detail: String| {
+            Err(UpstreamFault::Failed {
+                upstream: self.upstream().name.clone(),
+                what,
+                detail,
+            })
+        };
         if response.status().is_informational() {
             // No answer follows one that changes the protocol, and nobody asked for that.
-            return Err(UpstreamFault::Failed {
-                upstream: self.upstream().name.clone(),
-                what: "changed the protocol unasked",
-                detail: response.status().to_string(),
-            });
+            return broken(
+                "changed the protocol unasked",
+                response.status().to_string(),
+            );
+        }
+        if let Some(coding) = response.headers().get(TRANSFER_ENCODING)
+            && !coding.as_bytes().eq_ignore_ascii_case(b"chunked")
+        {
+            // The bytes are still coded, and the coding belongs to a connection that ends here.
+            return broken("used a transfer coding unasked", format!("{coding:?}"));
         }
         Ok((response, lease))
     }
 
     /// Ends a session of the upstream that no client will use, beside the answer that says so.
-    pub fn end_session(&self, session: HeaderValue) {
-        let mut request = Request::new(Full::new(Bytes::new()));
-        *request.method_mut() = Method::DELETE;
-        *request.uri_mut() = self.target.clone();
-        request.headers_mut().insert(HOST, self.authority.clone());
+    pub(super) fn end_session(&self, farewell: Farewell, session: HeaderValue) {
+        let Farewell(mut request) = farewell;
         request.headers_mut().insert(header::SESSION_ID, session);
         let pool = self.pool.clone();
         tokio::spawn(async move {
@@ -133,9 +142,29 @@ impl Destination {
     }
 }
 
+/// A request that ends a session, but for the session's id. It has the target and the credentials
+/// of the request that opened it, without which a server may not listen.
+#[derive(Debug)]
+pub(super) struct Farewell(Request<Full<Bytes>>);
+
+impl Farewell {
+    /// The farewell to the session that `request` is about to open.
+    pub(super) fn after(request: &Request<Full<Bytes>>) -> Farewell {
+        let mut farewell = Request::new(Full::new(Bytes::new()));
+        *farewell.method_mut() = Method::DELETE;
+        *farewell.uri_mut() = request.uri().clone();
+        *farewell.headers_mut() = request.headers().clone();
+        for name in [CONTENT_TYPE, ACCEPT, header::METHOD, header::NAME] {
+            farewell.headers_mut().remove(name);
+        }
+        Farewell(farewell)
+    }
+}
+
 /// The upstream's own path and query, with the request's query behind them.
 fn target(upstream: &Upstream, query: Option<&str>) -> Result<Uri, http::Error> {
-    let joined = match (&upstream.query, query) {
+    let own = upstream.query.as_deref().filter(|own| !own.is_empty());
+    let joined = match (own, query) {
         (None, None) => upstream.path.clone(),
         (Some(one), None) => format!("{}?{one}", upstream.path),
         (None, Some(one)) => format!("{}?{one}", upstream.path),
@@ -160,20 +189,12 @@ fn depart(headers: &mut HeaderMap, routing: Routing, era: Era) {
 }
 
 /// Whether a field must not go on: what strangers say about where a request came from, argument
-/// headers that nobody validated, and names that a server which folds `_` into `-` would take for
-/// one of ours.
+/// headers that nobody validated, and names with `_`, which some servers fold into `-` and then take
+/// for a field of another name.
 fn is_strange(name: &str, passes_params: bool) -> bool {
     name.starts_with(X_FORWARDED)
         || (!passes_params && name.starts_with(header::PARAM_PREFIX))
-        || (name.contains('_') && is_routing_lookalike(name))
-}
-
-fn is_routing_lookalike(name: &str) -> bool {
-    let folded = name.replace('_', "-");
-    folded.starts_with("mcp-")
-        || folded.starts_with(X_FORWARDED)
-        || folded == "last-event-id"
-        || folded == "x-real-ip"
+        || name.contains('_')
 }
 
 #[cfg(test)]
@@ -237,7 +258,7 @@ mod tests {
             ("/mcp", Some("key=1"), "/x", "/mcp?key=1"),
             ("/mcp", Some("key=1"), "/x?key=2", "/mcp?key=1&key=2"),
             ("/mcp", Some("key=1"), "/x?", "/mcp?key=1&"),
-            ("/mcp", Some(""), "/x?a", "/mcp?&a"),
+            ("/mcp", Some(""), "/x?a", "/mcp?a"),
             ("/mcp", None, "http://other.example:9/x?a=1", "/mcp?a=1"),
         ] {
             let request = forwarded(upstream(path, own), asked, &[], Era::Legacy);
@@ -333,7 +354,7 @@ mod tests {
         ] {
             assert!(is_strange(name, true), "{name}");
         }
-        for name in ["x_trace", "authorization", "mcp-param-region"] {
+        for name in ["x-trace", "authorization", "mcp-param-region"] {
             assert!(!is_strange(name, true), "{name}");
         }
         assert!(is_strange("mcp-param-region", false));

@@ -32,11 +32,11 @@ fn read(message: &[u8]) -> Read<Option<String>> {
 
 /// Why a handshake does not go on.
 #[derive(Debug)]
-pub struct Ended {
+pub(super) struct Ended {
     /// What the client is told.
-    pub refusal: Refusal,
+    pub(super) refusal: Refusal,
     /// The session that the upstream opened and nobody will use.
-    pub session: Option<HeaderValue>,
+    pub(super) session: Option<HeaderValue>,
 }
 
 /// Reads the answer to `initialize` up to the version that the server chose. An accepted one is
@@ -45,7 +45,7 @@ pub struct Ended {
 /// # Errors
 /// [`VersionFault::Negotiated`] for a version that the route does not accept, or an answer that
 /// cannot be read within the route's bounds.
-pub async fn settle(
+pub(super) async fn settle(
     response: Response<Incoming>,
     lease: Lease,
     route: &Route,

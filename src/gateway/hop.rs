@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 /// Removes what belongs to the connection that `headers` came from, the fields that it nominates,
 /// and those for which `also` is true, which is asked with each name in lower case.
-pub fn strip(headers: &mut HeaderMap, also: impl Fn(&str) -> bool) {
+pub(super) fn strip(headers: &mut HeaderMap, also: impl Fn(&str) -> bool) {
     let mut doomed: SmallVec<[HeaderName; 8]> = headers
         .keys()
         .filter(|name| belongs_to_connection(name.as_str()) || also(name.as_str()))

@@ -7,7 +7,7 @@ use crate::protocol::method;
 
 /// The method of a frame, and the parameter that names its target.
 #[derive(Debug)]
-pub struct Message<'f> {
+pub(super) struct Message<'f> {
     frame: &'f Frame,
     method: Cow<'f, str>,
     target: Option<(Field, Text<'f>)>,
@@ -16,7 +16,7 @@ pub struct Message<'f> {
 impl<'f> Message<'f> {
     /// Decodes what the stages need of `frame`.
     #[must_use]
-    pub fn of(frame: &'f Frame) -> Message<'f> {
+    pub(super) fn of(frame: &'f Frame) -> Message<'f> {
         let method = frame.method().unwrap_or_default();
         let target = method::name_field(&method).map(|field| (field, frame.text(field)));
         Message {
@@ -28,31 +28,31 @@ impl<'f> Message<'f> {
 
     /// The frame.
     #[must_use]
-    pub fn frame(&self) -> &'f Frame {
+    pub(super) fn frame(&self) -> &'f Frame {
         self.frame
     }
 
     /// Whether the client waits for an answer with its id.
     #[must_use]
-    pub fn is_request(&self) -> bool {
+    pub(super) fn is_request(&self) -> bool {
         self.frame.kind() == Kind::Request
     }
 
     /// The method; empty in a response.
     #[must_use]
-    pub fn method(&self) -> &str {
+    pub(super) fn method(&self) -> &str {
         &self.method
     }
 
     /// The parameter that `Mcp-Name` repeats for this method, if it has one, with its value.
     #[must_use]
-    pub fn target(&self) -> Option<(Field, &Text<'f>)> {
+    pub(super) fn target(&self) -> Option<(Field, &Text<'f>)> {
         self.target.as_ref().map(|(field, text)| (*field, text))
     }
 
     /// The name of the target, where there is one and it is a string.
     #[must_use]
-    pub fn name(&self) -> Option<&str> {
+    pub(super) fn name(&self) -> Option<&str> {
         match &self.target {
             Some((_, Text::Is(name))) => Some(name),
             Some((_, Text::Absent | Text::WrongType)) | None => None,

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 
 use super::agree::{self, Routing};
-use super::forward::Destination;
+use super::forward::{Destination, Farewell};
 use super::message::Message;
 use super::place::{self, Placed};
 use super::relay::{self, Outgoing, Source};
@@ -219,7 +219,7 @@ async fn admit_message(
     let era = placed.era();
     let reading = match (era, message.method()) {
         (Era::Modern, method::DISCOVER) => Reading::Discovery,
-        (Era::Legacy, method::INITIALIZE) => Reading::Handshake,
+        (Era::Legacy, method::INITIALIZE) if message.is_request() => Reading::Handshake,
         _ => Reading::Nothing,
     };
     Ok(Admitted {
@@ -299,17 +299,20 @@ async fn forward(
     let (route, destination) = (&*serving.route, &serving.destination);
     let era = admitted.era;
     let request = destination.request(head, admitted.body, admitted.routing, era)?;
+    let farewell =
+        matches!(admitted.reading, Reading::Handshake).then(|| Farewell::after(&request));
     let (response, lease) = destination.send(request).await?;
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());
     match admitted.reading {
         Reading::Nothing => Ok(relay::pass(response, lease, era)),
-        Reading::Discovery => discover::settle(response, lease, route).await,
+        Reading::Discovery => Box::pin(discover::settle(response, lease, route)).await,
         Reading::Handshake => {
-            let settled = handshake::settle(response, lease, route, &serving.sessions).await;
+            let settled =
+                Box::pin(handshake::settle(response, lease, route, &serving.sessions)).await;
             let (response, version) = settled.map_err(|ended| {
-                if let Some(session) = ended.session {
-                    destination.end_session(session);
+                if let (Some(session), Some(farewell)) = (ended.session, farewell) {
+                    destination.end_session(farewell, session);
                 }
                 ended.refusal
             })?;

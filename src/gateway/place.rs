@@ -59,7 +59,7 @@ impl Named {
 /// A message with its era. Only [`place`] makes one; whether the route accepts its version is
 /// judged by [`Placed::accept`], after its headers, which precede that in the order of judgement.
 #[derive(Debug)]
-pub struct Placed {
+pub(super) struct Placed {
     era: Era,
     version: Option<Named>,
 }
@@ -67,19 +67,19 @@ pub struct Placed {
 impl Placed {
     /// The era.
     #[must_use]
-    pub fn era(&self) -> Era {
+    pub(super) fn era(&self) -> Era {
         self.era
     }
 
     /// The version that the message names or that its session is known to speak.
     #[must_use]
-    pub fn version(&self) -> Option<&str> {
+    pub(super) fn version(&self) -> Option<&str> {
         self.version.as_ref().map(Named::as_str)
     }
 
     /// The version, if it is one that we know.
     #[must_use]
-    pub fn known_version(&self) -> Option<Version> {
+    pub(super) fn known_version(&self) -> Option<Version> {
         match self.version {
             Some(Named::Known(version)) => Some(version),
             Some(Named::Unknown(_)) | None => None,
@@ -90,7 +90,7 @@ impl Placed {
     ///
     /// # Errors
     /// [`VersionFault`]: the version first, then the method.
-    pub fn accept(&self, message: &Message<'_>, protocol: &Protocol) -> Result<(), Refusal> {
+    pub(super) fn accept(&self, message: &Message<'_>, protocol: &Protocol) -> Result<(), Refusal> {
         let versions = protocol.versions;
         let method = message.method();
         let handshake = self.era == Era::Legacy && method == method::INITIALIZE;
@@ -149,7 +149,7 @@ impl Placed {
 ///
 /// # Errors
 /// The refusals of `_meta` (−32602) and of the version header (−32020), in this order.
-pub fn place(
+pub(super) fn place(
     message: &Message<'_>,
     reading: Reading<'_>,
     protocol: &Protocol,
@@ -250,7 +250,7 @@ fn place_headerless(
 /// # Errors
 /// 405 on a modern-only route, with a modern header, or where nothing tells the version;
 /// [`VersionFault::Unsupported`] where the header names one that the route does not accept.
-pub fn place_bodiless(
+pub(super) fn place_bodiless(
     reading: Reading<'_>,
     protocol: &Protocol,
     session: impl FnOnce() -> Option<Version>,
@@ -283,7 +283,7 @@ pub fn place_bodiless(
 
 /// The HTTP methods that a route serves, as `Allow` lists them.
 #[must_use]
-pub fn allow(protocol: &Protocol) -> &'static str {
+pub(super) fn allow(protocol: &Protocol) -> &'static str {
     if protocol.versions.serves_legacy() {
         "POST, GET, DELETE, OPTIONS"
     } else {

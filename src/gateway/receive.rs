@@ -24,7 +24,11 @@ use crate::protocol::refusal::BodyFault;
 ///
 /// # Errors
 /// 415 for another media type or any content coding, 413 for an announced length over the bound.
-pub fn check(fields: &Fields<'_>, body: &Incoming, bounds: &Bounds) -> Result<(), BodyFault> {
+pub(super) fn check(
+    fields: &Fields<'_>,
+    body: &Incoming,
+    bounds: &Bounds,
+) -> Result<(), BodyFault> {
     match fields.content_type {
         Reading::Once(value) if is_json(value) => {}
         reading => {
@@ -111,7 +115,7 @@ fn shown(reading: Reading<'_>) -> String {
 ///
 /// # Errors
 /// 413, 408, or that the client broke off. What then still comes is drained.
-pub async fn whole(mut body: Incoming, bounds: &Bounds) -> Result<Bytes, BodyFault> {
+pub(super) async fn whole(mut body: Incoming, bounds: &Bounds) -> Result<Bytes, BodyFault> {
     let Some(first) = next(&mut body, bounds.body_idle_timeout).await? else {
         return Ok(Bytes::new());
     };
@@ -190,7 +194,7 @@ fn is_gone(error: &hyper::Error) -> bool {
 
 /// Reads and throws away what is left of a refused request's body, within its bounds and beside
 /// the answer: a client that is still sending then reads the answer, and the connection can go on.
-pub fn drain(mut body: Incoming, bounds: &Bounds) {
+pub(super) fn drain(mut body: Incoming, bounds: &Bounds) {
     if body.is_end_stream() {
         return;
     }
@@ -209,7 +213,7 @@ pub fn drain(mut body: Incoming, bounds: &Bounds) {
 /// Drains the body of a request that was refused at its head; tells whether the connection can go
 /// on. A client that waits for a `100 Continue` has sent nothing yet, and reading would ask it to.
 #[must_use]
-pub fn drain_unread(head: &Parts, body: Incoming, bounds: &Bounds) -> bool {
+pub(super) fn drain_unread(head: &Parts, body: Incoming, bounds: &Bounds) -> bool {
     if head.headers.contains_key(EXPECT) && !body.is_end_stream() {
         return false;
     }

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Response, Version};
 use http_body::{Body, Frame, SizeHint};
@@ -21,7 +21,7 @@ const NO: HeaderValue = HeaderValue::from_static("no");
 
 /// What an answer is made of.
 #[derive(Debug)]
-pub enum Source {
+pub(super) enum Source {
     /// An answer of our own; the option empties as it is sent.
     Own(Option<Bytes>),
     /// The upstream's answer: what was held back to be read, then the rest as it comes.
@@ -44,7 +44,7 @@ pub struct Outgoing {
 impl Outgoing {
     /// The answer made of `source`, accounted for in `exchange`.
     #[must_use]
-    pub fn new(source: Source, exchange: Exchange) -> Outgoing {
+    pub(super) fn new(source: Source, exchange: Exchange) -> Outgoing {
         let mut outgoing = Outgoing { source, exchange };
         // A body that is known to be empty is never asked for.
         if outgoing.is_end_stream() {
@@ -124,11 +124,21 @@ impl Body for Outgoing {
 
 /// Turns the head that came from the upstream into the one that goes to the client. The version of
 /// HTTP is that of one connection too: an answer in 1.0 would end the client's.
-pub fn arrive(head: &mut Parts, era: Era) {
+pub(super) fn arrive(head: &mut Parts, era: Era) {
     head.version = Version::HTTP_11;
     hop::strip(&mut head.headers, |name| {
         era == Era::Modern && header::is_of_session(name)
     });
+    let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
+    let one = match (lengths.next(), lengths.next()) {
+        (None, _) => true,
+        (Some(length), None) => length.as_bytes().iter().all(u8::is_ascii_digit),
+        (Some(_), Some(_)) => false,
+    };
+    if !one {
+        // Equal lengths in a list or in two lines were read as one, which the library writes anew.
+        head.headers.remove(CONTENT_LENGTH);
+    }
     if is_event_stream(&head.headers) {
         head.headers.insert(X_ACCEL_BUFFERING, NO);
     }
@@ -136,7 +146,7 @@ pub fn arrive(head: &mut Parts, era: Era) {
 
 /// Whether an answer is a stream of events.
 #[must_use]
-pub fn is_event_stream(headers: &HeaderMap) -> bool {
+pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|value| {
         let essence = value
             .as_bytes()
@@ -151,7 +161,7 @@ pub fn is_event_stream(headers: &HeaderMap) -> bool {
 
 /// The upstream's answer, as it goes on.
 #[must_use]
-pub fn pass(response: Response<Incoming>, lease: Lease, era: Era) -> Response<Source> {
+pub(super) fn pass(response: Response<Incoming>, lease: Lease, era: Era) -> Response<Source> {
     let (mut head, rest) = response.into_parts();
     arrive(&mut head, era);
     let source = Source::Upstream {

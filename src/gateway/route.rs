@@ -1,11 +1,10 @@
 //! From the head of a request to its route: form, path, `Host` and `Origin`.
 
-use std::net::IpAddr;
-
 use http::Uri;
 use http::request::Parts;
 use http::uri::Authority;
 
+use crate::policy::host::{address, is_loopback};
 use crate::policy::plan::{Hosts, Listen, Origins, Route};
 use crate::protocol::head::Fields;
 use crate::protocol::header::Reading;
@@ -15,7 +14,11 @@ use crate::protocol::refusal::{BodyFault, HttpFault};
 ///
 /// # Errors
 /// Bounds of the header fields, transfer codings, an unclear `Host`.
-pub fn check_form(head: &Parts, fields: &Fields<'_>, listen: &Listen) -> Result<(), HttpFault> {
+pub(super) fn check_form(
+    head: &Parts,
+    fields: &Fields<'_>,
+    listen: &Listen,
+) -> Result<(), HttpFault> {
     if fields.count > listen.header_count_max {
         return Err(HttpFault::HeadTooLarge {
             limit: "listen.header_count_max",
@@ -41,7 +44,7 @@ pub fn check_form(head: &Parts, fields: &Fields<'_>, listen: &Listen) -> Result<
 ///
 /// # Errors
 /// 404 for an unknown path, 403 for a host or origin that is not let in, 400 for an unclear host.
-pub fn find<'r, T>(
+pub(super) fn find<'r, T>(
     routes: &'r [T],
     of: impl Fn(&T) -> &Route,
     head: &Parts,
@@ -91,11 +94,26 @@ fn host(uri: &Uri, host: Reading<'_>) -> Result<Authority, HttpFault> {
     if host.as_str().contains('@') {
         return Err(unclear("must not hold a user name"));
     }
+    if !has_clear_port(&host) {
+        return Err(unclear("has a port that is no number up to 65535"));
+    }
+    if !matches!(uri.scheme_str(), None | Some("http" | "https")) {
+        return Err(unclear("does not fit the scheme of the request's target"));
+    }
     match uri.authority() {
         Some(target) if !target.as_str().eq_ignore_ascii_case(host.as_str()) => {
             Err(unclear("differs from the request's target"))
         }
         Some(_) | None => Ok(host),
+    }
+}
+
+/// Whether an authority without a user name ends with its host, or with a number as its port.
+fn has_clear_port(authority: &Authority) -> bool {
+    let behind = authority.as_str().strip_prefix(authority.host());
+    match behind.and_then(|port| port.strip_prefix(':')) {
+        Some(port) => port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok(),
+        None => behind == Some(""),
     }
 }
 
@@ -109,19 +127,6 @@ fn admits_host(hosts: &Hosts, host: &str) -> bool {
             None => names.iter().any(|name| name.eq_ignore_ascii_case(host)),
         },
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost")
-        || address(host).is_some_and(|address| address.is_loopback())
-}
-
-/// The address that a host is, if it is one.
-fn address(host: &str) -> Option<IpAddr> {
-    let bare = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'));
-    bare.unwrap_or(host).parse().ok()
 }
 
 fn check_origin(origins: &Origins, origin: Reading<'_>) -> Result<(), HttpFault> {
@@ -155,28 +160,16 @@ fn is_loopback_origin(origin: &str) -> bool {
         .or_else(|| origin.strip_prefix("https://"));
     authority
         .and_then(|authority| authority.parse::<Authority>().ok())
-        .is_some_and(|authority| !authority.as_str().contains('@') && is_loopback(authority.host()))
+        .is_some_and(|authority| {
+            !authority.as_str().contains('@')
+                && has_clear_port(&authority)
+                && is_loopback(authority.host())
+        })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn loopback_is_read_exactly() {
-        for host in ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "[::1]"] {
-            assert!(is_loopback(host), "{host}");
-        }
-        for host in [
-            "localhost.evil.example",
-            "127.0.0.1.evil.example",
-            "10.0.0.1",
-            "[::2]",
-            "",
-        ] {
-            assert!(!is_loopback(host), "{host}");
-        }
-    }
 
     #[test]
     fn an_origin_is_scheme_host_and_port() {
@@ -196,6 +189,9 @@ mod tests {
             "http://localhost.evil.example",
             "ftp://localhost",
             "http://evil.example#localhost",
+            "http://localhost:0x",
+            "http://localhost:99999",
+            "http://localhost:",
         ] {
             assert!(!is_loopback_origin(origin), "{origin}");
         }

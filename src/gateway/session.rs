@@ -11,12 +11,12 @@ const ID_BYTES_MAX: usize = 512;
 
 /// The known sessions of one route.
 #[derive(Debug)]
-pub struct Sessions(Cache<Box<[u8]>, Version>);
+pub(super) struct Sessions(Cache<Box<[u8]>, Version>);
 
 impl Sessions {
     /// No sessions yet, and never more than the route's bounds allow.
     #[must_use]
-    pub fn new(bounds: &Bounds) -> Sessions {
+    pub(super) fn new(bounds: &Bounds) -> Sessions {
         Sessions(
             Cache::builder()
                 .max_capacity(bounds.sessions_max)
@@ -26,20 +26,20 @@ impl Sessions {
     }
 
     /// Remembers that session `id` speaks `version`.
-    pub fn open(&self, id: &[u8], version: Version) {
-        if id.len() <= ID_BYTES_MAX {
+    pub(super) fn open(&self, id: &[u8], version: Version) {
+        if !id.is_empty() && id.len() <= ID_BYTES_MAX {
             self.0.insert(id.into(), version);
         }
     }
 
     /// The version of session `id`, if it is known.
     #[must_use]
-    pub fn version(&self, id: &[u8]) -> Option<Version> {
+    pub(super) fn version(&self, id: &[u8]) -> Option<Version> {
         self.0.get(id)
     }
 
     /// Forgets session `id`.
-    pub fn close(&self, id: &[u8]) {
+    pub(super) fn close(&self, id: &[u8]) {
         self.0.invalidate(id);
     }
 }

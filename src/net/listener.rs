@@ -29,6 +29,10 @@ const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 const LIBRARY_HEADERS: usize = 100;
 const LIBRARY_BUFFER_MIN: usize = 128 << 10;
 
+/// How often a client is looked for that has sent more than is read ahead of its exchange: its end
+/// stands behind that.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
 /// What serves the requests of all connections.
 pub trait Serve: Clone + Send + Sync + 'static {
     /// The body of an answer. It is dropped when the exchange has ended, however it ended.
@@ -162,9 +166,14 @@ where
         if watch.poll_gone(cx).is_ready() {
             return Poll::Ready(End::Gone);
         }
+        let full = watch.is_full();
+        if full && alarm.deadline() > Instant::now() + LOOK_INTERVAL {
+            alarm.as_mut().reset(Instant::now() + LOOK_INTERVAL);
+        }
         while alarm.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             let deadline = match watch.idle() {
+                None if full => now + LOOK_INTERVAL,
                 None => now + head_timeout,
                 Some(idle) if idle.since + head_timeout > now => idle.since + head_timeout,
                 Some(idle) => {

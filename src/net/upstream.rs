@@ -239,10 +239,11 @@ impl Pool {
                 });
             }
         }
-        let connection = match timeout(self.upstream.connect_timeout, self.connect()).await {
-            Ok(connection) => connection?,
-            Err(_) => return Err(Failure::ConnectTimeout),
-        };
+        let connection =
+            match timeout(self.upstream.connect_timeout, Box::pin(self.connect())).await {
+                Ok(connection) => connection?,
+                Err(_) => return Err(Failure::ConnectTimeout),
+            };
         Ok(Lease {
             connection,
             pool: self.clone(),

@@ -4,13 +4,14 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 /// Most bytes that are read ahead of the HTTP library while an exchange is in flight.
@@ -18,6 +19,23 @@ const AHEAD_BYTES_MAX: usize = 16 << 10;
 /// How long a closed connection is read on, and how much of it.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 16 << 20;
+
+/// A stream that can tell that its peer has gone while there is input that nobody reads.
+pub trait Peer {
+    /// Ready once the peer has ended or reset the connection. It does not wake the task for that
+    /// while input is unread.
+    fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+impl Peer for TcpStream {
+    fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match pin!(self.ready(Interest::READABLE)).poll(cx) {
+            Poll::Ready(Ok(ready)) if !ready.is_read_closed() => Poll::Pending,
+            Poll::Ready(_) => Poll::Ready(()),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
 
 /// The half that the HTTP library reads and writes.
 #[derive(Debug)]
@@ -103,7 +121,7 @@ impl<S> Shared<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> Watch<S> {
+impl<S: AsyncRead + Peer + Unpin> Watch<S> {
     /// To be called before the library's connection is polled.
     pub fn begin_turn(&self) {
         lock(&self.0).library_waits = false;
@@ -111,7 +129,7 @@ impl<S: AsyncRead + Unpin> Watch<S> {
 
     /// To be called after the library's connection was polled: ready once the client has gone.
     /// What it sent meanwhile, such as a stray line end or the next request, is kept for the
-    /// library.
+    /// library. Once that is as much as is kept, see [`Watch::is_full`].
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         let shared = &mut *lock(&self.0);
         if shared.library_waits || shared.linger.is_some() {
@@ -130,7 +148,14 @@ impl<S: AsyncRead + Unpin> Watch<S> {
                 }
             }
         }
-        Poll::Pending
+        shared.stream.poll_ended(cx)
+    }
+
+    /// Whether nothing more is read ahead, so that a client which goes now wakes nobody: whoever
+    /// watches has to ask [`Watch::poll_gone`] from time to time.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        lock(&self.0).ahead.len() >= AHEAD_BYTES_MAX
     }
 
     /// Bytes received so far.

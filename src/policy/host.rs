@@ -1,6 +1,6 @@
 //! Addresses to listen on, and the values of `Host` and `Origin` that a route lists.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use super::finding::{Flaw, shown};
 use super::url::{check_host, check_path};
@@ -192,18 +192,41 @@ pub fn parse_route_path(text: &str) -> Result<String, Flaw> {
     })
 }
 
-/// Whether a host of a route names this machine's loopback.
+/// Whether a host, of a policy or of a request, names this machine's loopback.
 #[must_use]
 pub fn is_loopback(host: &str) -> bool {
-    host == "localhost"
-        || host.ends_with(".localhost")
-        || host.parse::<Ipv4Addr>().is_ok_and(|ip| ip.is_loopback())
-        || host.parse::<Ipv6Addr>().is_ok_and(|ip| ip.is_loopback())
+    host.eq_ignore_ascii_case("localhost")
+        || address(host).is_some_and(|address| address.is_loopback())
+}
+
+/// The address that a host is, if it is one; an IPv6 address may stand in brackets.
+#[must_use]
+pub fn address(host: &str) -> Option<IpAddr> {
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    bare.unwrap_or(host).parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loopback_is_read_exactly() {
+        for host in ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "[::1]"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in [
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "10.0.0.1",
+            "[::2]",
+            "",
+        ] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
 
     #[test]
     fn an_address_is_a_number_and_a_port() {

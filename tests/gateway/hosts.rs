@@ -75,6 +75,10 @@ fn one_host_line_is_what_a_request_has() {
         call.clone().line("host", "evil.example"),
         call.clone().header("Host", "127.0.0.1, evil.example"),
         call.clone().header("Host", ""),
+        call.clone().header("Host", "127.0.0.1:"),
+        call.clone().header("Host", "127.0.0.1:abc"),
+        call.clone().header("Host", "127.0.0.1:99999"),
+        call.clone().target("ftp://127.0.0.1/mcp"),
         call.clone().header("Host", "127.0.0.1 evil"),
         call.header("Host", "http://127.0.0.1"),
     ] {

@@ -1,5 +1,7 @@
 //! What is refused, where, and in which words.
 
+use weirgate::policy::file::{Addresses, load};
+
 use crate::{Files, assert_one, errors_of, with_route};
 
 #[test]
@@ -284,5 +286,20 @@ fn an_unknown_key_is_answered_with_the_known_ones() {
     ] {
         let hint = hint(&with_route(&format!("    {key}: {{ a: 1 }}\n")));
         assert!(hint.contains("nothing would be enforced"), "{key}: {hint}");
+    }
+}
+
+#[test]
+fn a_pipe_is_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("policy.yaml");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    for path in [pipe.as_path(), directory.path()] {
+        let errors = load(&[path.to_owned()], Addresses::default()).unwrap_err();
+        assert!(
+            errors.render(false).contains("not a regular file"),
+            "{path:?}"
+        );
     }
 }

@@ -126,8 +126,14 @@ fn list(directory: &Path, sources: &mut Sources) -> Vec<PathBuf> {
 /// Reads one file.
 fn open(path: &Path, sources: &mut Sources) {
     let mut bytes = Vec::new();
-    let read =
-        File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
+    // To open a pipe is to wait for whoever writes it.
+    let read = match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(std::io::Error::other("it is not a regular file")),
+        Ok(_) => {
+            File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+        }
+        Err(error) => Err(error),
+    };
     if let Err(error) = read {
         let flaw = Flaw::new(
             format!("the file cannot be read: {error}"),

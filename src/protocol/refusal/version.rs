@@ -51,11 +51,7 @@ impl VersionFault {
                 } else {
                     code::INVALID_REQUEST
                 };
-                let message = format!(
-                    "protocol version {} is not supported here; supported: {}",
-                    quoted(requested),
-                    list(*supported)
-                );
+                let message = unsupported(requested, *supported);
                 Telling::protocol("unsupported_version", code, message)
                     .versions(requested, *supported)
             }
@@ -101,4 +97,21 @@ impl VersionFault {
             .supported(*supported),
         }
     }
+}
+
+fn unsupported(requested: &str, supported: Versions) -> String {
+    // A legacy version in `_meta`, on a route that serves it to those who shake hands.
+    let how = if supported
+        .iter()
+        .any(|version| version.as_str() == requested)
+    {
+        "served here after a handshake only"
+    } else {
+        "not supported here"
+    };
+    format!(
+        "protocol version {} is {how}; supported: {}",
+        quoted(requested),
+        list(supported)
+    )
 }

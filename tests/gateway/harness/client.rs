@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -45,6 +46,17 @@ impl Client {
     /// Sends bytes as they are.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
         self.wire.write(bytes).expect("a connection that is open");
+    }
+
+    /// Sends what is taken of these bytes at once, and forgets the rest.
+    pub(crate) fn send_some(&mut self, bytes: &[u8]) {
+        let stream = &self.wire.stream;
+        stream.set_nonblocking(true).expect("a socket");
+        let mut rest = bytes;
+        while let Ok(taken @ 1..) = (&*stream).write(rest) {
+            rest = &rest[taken..];
+        }
+        stream.set_nonblocking(false).expect("a socket");
     }
 
     /// Sends bytes one by one, each in a segment of its own.

@@ -201,9 +201,13 @@ fn no_variant_of_a_reserved_name_reaches_an_upstream_that_folds_names() {
         "mcp-protocol-version",
         "mcp-session-id",
         "mcp-param-region",
+        "content-length",
+        "transfer-encoding",
     ];
     for request in [Request::call("echo"), Request::legacy_call("echo")] {
         for name in [
+            "Content_Length",
+            "Transfer_Encoding",
             "Mcp_Method",
             "mcp_name",
             "MCP_Protocol_Version",

@@ -86,7 +86,9 @@ fn negotiating(as_events: bool) -> Upstream {
 fn a_negotiated_version_that_the_route_refuses_ends_the_handshake() {
     for as_events in [false, true] {
         let site = Site::before(negotiating(as_events), |policy| policy);
-        let answer = site.gateway.ask(&Request::initialize("2024-11-05"));
+        let request = Request::initialize("2024-11-05").target("/mcp?tenant=5");
+        let request = request.header("Authorization", "Bearer of-the-client");
+        let answer = site.gateway.ask(&request);
         // What we refuse of a readable legacy request travels in band.
         assert_eq!(answer.status, 200, "{answer:?}");
         assert_eq!(answer.code(), Some(-32602), "{answer:?}");
@@ -102,6 +104,15 @@ fn a_negotiated_version_that_the_route_refuses_ends_the_handshake() {
                     && request.head.value("mcp-session-id").as_deref() == Some("old-7")
             })
         });
+        // A server that knows its clients by these would not listen without them.
+        let farewell = site.upstream.last();
+        assert!(
+            farewell.head.start.starts_with("DELETE /mcp?tenant=5 "),
+            "{farewell:?}"
+        );
+        let credentials = farewell.head.value("authorization");
+        assert_eq!(credentials.as_deref(), Some("Bearer of-the-client"));
+        assert!(!farewell.head.has("mcp-method") && !farewell.head.has("content-type"));
         let refusal = Refusal::of(400, -32020);
         site.records(1);
         site.refuses("a session that is none", &in_session("old-7"), &refusal);

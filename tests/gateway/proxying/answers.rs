@@ -153,6 +153,31 @@ fn a_length_beside_chunks_does_not_reach_the_client() {
 }
 
 #[test]
+fn an_answer_that_is_still_coded_is_an_error() {
+    for coding in ["gzip, chunked", "gzip", "chunked, chunked"] {
+        let head = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n");
+        let site = site(Reply::raw_then_close(head + "3\r\n{}\n\r\n0\r\n\r\n"));
+        let answer = site.gateway.ask(&Request::call("echo"));
+        assert_eq!(answer.status, 502, "{coding}: {answer:?}");
+        assert_eq!(site.upstream.runs("echo"), 1, "{coding}");
+    }
+}
+
+#[test]
+fn a_length_that_is_told_twice_leaves_once() {
+    for lines in [
+        "Content-Length: 7, 7",
+        "Content-Length: 7\r\nContent-Length: 7",
+    ] {
+        let answer = format!("HTTP/1.1 200 OK\r\n{lines}\r\n\r\n{{\"a\":1}}");
+        let site = site(Reply::raw(answer));
+        let answer = site.gateway.ask(&Request::call("echo"));
+        assert_eq!((answer.status, answer.text().as_str()), (200, "{\"a\":1}"));
+        assert_eq!(answer.head.values("content-length"), ["7"], "{lines}");
+    }
+}
+
+#[test]
 fn an_answer_that_ends_with_its_connection_ends_for_the_client() {
     let site = site(Reply::raw_then_close(
         "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n{\"all\":true}",

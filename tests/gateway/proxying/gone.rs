@@ -20,8 +20,10 @@ enum Leaving {
 
 const WAYS: [Leaving; 3] = [Leaving::Fin, Leaving::Close, Leaving::Reset];
 
+const UNSENT: &str = "more than sockets hold";
+
 /// What stands on the connection behind the request.
-fn remainders() -> [(&'static str, Vec<u8>); 4] {
+fn remainders() -> [(&'static str, Vec<u8>); 7] {
     [
         ("nothing", Vec::new()),
         ("a stray line end", b"\r\n".to_vec()),
@@ -30,6 +32,13 @@ fn remainders() -> [(&'static str, Vec<u8>); 4] {
             "half a request",
             Request::call("second").bytes()[..60].to_vec(),
         ),
+        // More than the gateway reads ahead of an exchange, in one piece and in many.
+        ("sixty requests", Request::call("second").bytes().repeat(60)),
+        (
+            "a long request",
+            Request::call("second").body("x".repeat(20_000)).bytes(),
+        ),
+        (UNSENT, vec![b'x'; 3 << 20]),
     ]
 }
 
@@ -52,6 +61,10 @@ fn leave(client: Client, way: Leaving) -> Option<Client> {
 fn goes(upstream: &Upstream, gateway: &Gateway, begun: bool, way: Leaving) -> Vec<String> {
     let mut told = Vec::new();
     for (what, behind) in remainders() {
+        if what == UNSENT && !matches!(way, Leaving::Reset) {
+            // An orderly end stands behind the bytes, and does not arrive before they do.
+            continue;
+        }
         let tool = format!("{way:?}-{what}-{begun}");
         let before = upstream.request_count();
         let mut client = gateway.connect();
@@ -62,7 +75,8 @@ fn goes(upstream: &Upstream, gateway: &Gateway, begun: bool, way: Leaving) -> Ve
         }
         upstream.wait_for_requests(before + 1);
         let connection = upstream.last().connection;
-        client.send_bytes(&behind);
+        // The gateway need not take all of it, so it is sent beside the leaving.
+        client.send_some(&behind);
         let kept = leave(client, way);
         let took = upstream.wait(&format!("the end of {tool}"), |log| {
             log.ended(connection).is_some()

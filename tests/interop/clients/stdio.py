@@ -21,8 +21,13 @@ meta = {
 }
 
 
+telling = threading.Lock()
+
+
 def tell(line: dict[str, Any]) -> None:
-    print(json.dumps(line, ensure_ascii=False), flush=True)
+    # Answers and notifications are told by two threads, and print writes a line and its end apart.
+    with telling:
+        print(json.dumps(line, ensure_ascii=False), flush=True)
 
 
 def read() -> None:
