@@ -283,7 +283,8 @@ impl Wire {
         Ok(self.unread.drain(..count).collect())
     }
 
-    fn exactly(&mut self, count: usize) -> Result<Vec<u8>, Fault> {
+    /// So many bytes, whatever they are.
+    pub(crate) fn exactly(&mut self, count: usize) -> Result<Vec<u8>, Fault> {
         while self.unread.len() < count {
             self.fill()?;
         }

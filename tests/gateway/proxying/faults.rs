@@ -153,17 +153,16 @@ fn an_answer_cut_short_is_not_ended() {
     }
 }
 
-/// A server that answers as soon as it knows that there is a request, and closes with most of that
-/// unread. Gives its address.
-fn answers_and_closes() -> SocketAddr {
+/// A server that answers as soon as it knows that there is a request, with these lines, and closes
+/// with most of that unread. Gives its address.
+fn answers_and_closes(lines: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         while let Ok((mut stream, _)) = listener.accept() {
             let _ = stream.read(&mut [0; 1024]);
-            let _ = stream.write_all(
-                b"HTTP/1.1 401 No\r\nConnection: close\r\nWWW-Authenticate: Bearer\r\nContent-Length: 2\r\n\r\n{}",
-            );
+            let head = format!("HTTP/1.1 401 No\r\n{lines}Content-Length: 2\r\n\r\n{{}}");
+            let _ = stream.write_all(head.as_bytes());
         }
     });
     address
@@ -171,16 +170,15 @@ fn answers_and_closes() -> SocketAddr {
 
 #[test]
 fn an_answer_that_comes_before_the_request_was_read_is_the_answer() {
-    let gateway = Gateway::start(&Policy::to_url(&format!(
-        "http://{}/mcp",
-        answers_and_closes()
-    )));
     let large = format!("\"arguments\":{{\"a\":\"{}\"}}", "x".repeat(4_000_000));
     let upload = Request::call("large").edit("\"arguments\":{}", &large);
-    for _ in 0..20 {
-        let answer = gateway.ask(&upload);
-        assert_eq!((answer.status, answer.text().as_str()), (401, "{}"));
-        assert_eq!(answer.head.value("www-authenticate").unwrap(), "Bearer");
+    for lines in ["Connection: close\r\n", ""] {
+        let url = format!("http://{}/mcp", answers_and_closes(lines));
+        let gateway = Gateway::start(&Policy::to_url(&url));
+        for _ in 0..20 {
+            let answer = gateway.ask(&upload);
+            assert_eq!((answer.status, answer.text().as_str()), (401, "{}"));
+        }
     }
 }
 

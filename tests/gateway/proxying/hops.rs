@@ -200,3 +200,36 @@ fn an_offer_to_upgrade_is_passed_over() {
     assert_eq!(site.upstream.runs("good"), 3);
     site.works("offers", &mut client);
 }
+
+#[test]
+fn trailers_end_here_in_both_directions() {
+    let upstream = Upstream::with(|_| {
+        Reply::raw(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTrailer: X-Told\r\n\
+             Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Told: late\r\nMcp-Session-Id: s\r\n\r\n",
+        )
+    });
+    let site = Site::before(upstream, |policy| policy);
+    let mut client = site.gateway.connect();
+    let call = Request::call("echo")
+        .line("TE", "trailers")
+        .line("Trailer", "Mcp-Name")
+        .chunked(20);
+    let mut bytes = call.bytes();
+    bytes.truncate(bytes.len() - 2);
+    bytes.extend_from_slice(b"Mcp-Name: other\r\nX-Told: late\r\n\r\n");
+    for round in 1..=3 {
+        client.send_bytes(&bytes);
+        let head = client.wire.head().expect("an answer");
+        assert!(!head.has("trailer"), "{head:?}");
+        // Byte by byte, with nothing behind the last chunk.
+        let body = b"2\r\n{}\r\n0\r\n\r\n";
+        assert_eq!(client.wire.exactly(body.len()).unwrap(), body);
+        let received = site.upstream.last();
+        assert_eq!(received.head.values("mcp-name"), ["echo"]);
+        assert_eq!(received.body, call.body);
+        assert!(!received.head.has("trailer"), "{received:?}");
+        assert_eq!(site.upstream.request_count(), round);
+    }
+    assert_eq!(site.upstream.log().connections.len(), 1);
+}
