@@ -90,7 +90,7 @@ impl listener::Serve for Gateway {
         let wants_body = head.method != Method::HEAD;
         let mut exchange = self.0.log.exchange(peer, &head.method, head.uri.path());
         let mut to = Addressee {
-            accept: head.headers.get(ACCEPT).cloned(),
+            accept: accept(&head.headers),
             id: None,
             era: None,
             in_band: true,
@@ -128,6 +128,16 @@ impl listener::Serve for Gateway {
             &[("error", error)],
         );
     }
+}
+
+/// What a client accepts: one list, which may stand in several lines (RFC 9110, 5.3).
+fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
+    let lines = headers.get_all(ACCEPT);
+    if lines.iter().nth(1).is_none() {
+        return lines.iter().next().cloned();
+    }
+    let lines: Vec<_> = lines.iter().map(HeaderValue::as_bytes).collect();
+    HeaderValue::from_bytes(&lines.join(&b", "[..])).ok()
 }
 
 /// A request that may go upstream, and what its answer will be read for.

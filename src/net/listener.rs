@@ -119,8 +119,13 @@ async fn connection(stream: TcpStream, peer: SocketAddr, listen: Listen, service
         End::Gone => return,
         // The body of an answer failed, and its exchange accounts for that.
         End::Failed(error) if error.is_user() => return,
-        End::Failed(error) if watch.idle().is_some() => reason(&error),
-        End::Failed(_) => return,
+        End::Failed(error) => match watch.idle() {
+            Some(idle) if watch.exchanges() == 0 || idle.head_begun || error.is_parse() => {
+                reason(&error)
+            }
+            // Whoever resets a connection between two exchanges has only ended it.
+            Some(_) | None => return,
+        },
     };
     service.connection_ended(ConnectionEnd {
         peer,

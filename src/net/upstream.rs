@@ -16,11 +16,13 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
 use super::alarm::Alarm;
+use super::outlet::Outlet;
 use crate::policy::plan::Upstream;
 
 /// The most that the head of an answer may take, and the size of read buffers.
@@ -104,7 +106,8 @@ impl Deadline {
 
     /// From `now` on, something is waited for.
     fn set(&self, now: Instant, wait: Duration) {
-        let after = (now.saturating_duration_since(self.origin) + wait).as_millis();
+        let elapsed = now.saturating_duration_since(self.origin);
+        let after = elapsed.saturating_add(wait).as_millis();
         let after = u64::try_from(after).unwrap_or(MISSED);
         let after = after.clamp(NONE + 1, MISSED - 1);
         self.after_ms.store(after, Ordering::Relaxed);
@@ -265,9 +268,17 @@ impl Pool {
             .await
             .map_err(Failure::Connect)?;
         stream.set_nodelay(true).map_err(Failure::Connect)?;
+        self.connection(stream).await
+    }
+
+    /// A connection over `stream`, driven by a task of its own.
+    async fn connection<S>(&self, stream: S) -> Result<Connection, Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let (sender, driver) = http1::Builder::new()
             .max_buf_size(READ_BUFFER_BYTES_MAX)
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(Outlet::new(stream)))
             .await
             .map_err(Failure::Broken)?;
         let deadline = Arc::new(Deadline::starting_at(Instant::now()));
@@ -326,3 +337,6 @@ async fn drive(
     })
     .await;
 }
+
+#[cfg(test)]
+mod tests;

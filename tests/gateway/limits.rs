@@ -104,6 +104,21 @@ fn an_idle_connection_is_closed_in_time() {
 }
 
 #[test]
+fn a_connection_that_was_ended_is_not_read_for_ever() {
+    let site = Site::new();
+    let mut client = site.gateway.connect();
+    client.send(&Request::call("good").line("Connection", "close"));
+    assert_eq!(client.read().status, 200);
+    assert_eq!(client.wire.ending(), Fault::Closed(0));
+    // What is still sent is read for a while, so that it does not reset the connection.
+    client.wire.write(b"x").expect("a connection that lingers");
+    let took = eventually("the connection is let go", || {
+        client.wire.write(b"x").is_err()
+    });
+    println!("a connection lingered for {took:?}");
+}
+
+#[test]
 fn too_slow_a_body() {
     let site = Site::with(|policy| policy.bound("body_idle_timeout", "300ms"));
     for request in [

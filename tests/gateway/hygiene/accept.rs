@@ -60,6 +60,29 @@ fn an_event_stream_is_the_other_form() {
 }
 
 #[test]
+fn a_list_may_stand_in_several_lines() {
+    let site = Site::new();
+    for (lines, form) in [
+        (
+            &["text/event-stream", "application/json"][..],
+            "application/json",
+        ),
+        (
+            &["application/json;q=0", "text/*;q=0.5", "*/*"],
+            "text/event-stream",
+        ),
+    ] {
+        let request = Request::call("echo").without("Mcp-Name").without("Accept");
+        let request = lines
+            .iter()
+            .fold(request, |request, line| request.line("Accept", *line));
+        let answer = site.gateway.ask(&request);
+        let kind = answer.head.value("content-type").unwrap();
+        assert_eq!(kind, form, "{lines:?}");
+    }
+}
+
+#[test]
 fn the_upstream_judges_what_it_can_answer() {
     let site = Site::new();
     for accept in [

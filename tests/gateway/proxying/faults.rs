@@ -1,6 +1,7 @@
 //! Upstreams that fail: an error with the request's id, in the form of the era, and never a clean
 //! end that was none.
 
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 
 use serde_json::json;
@@ -149,6 +150,37 @@ fn an_answer_cut_short_is_not_ended() {
             }
             assert!(site.upstream.runs("echo") <= 2, "a call was repeated");
         }
+    }
+}
+
+/// A server that answers as soon as it knows that there is a request, and closes with most of that
+/// unread. Gives its address.
+fn answers_and_closes() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(
+                b"HTTP/1.1 401 No\r\nConnection: close\r\nWWW-Authenticate: Bearer\r\nContent-Length: 2\r\n\r\n{}",
+            );
+        }
+    });
+    address
+}
+
+#[test]
+fn an_answer_that_comes_before_the_request_was_read_is_the_answer() {
+    let gateway = Gateway::start(&Policy::to_url(&format!(
+        "http://{}/mcp",
+        answers_and_closes()
+    )));
+    let large = format!("\"arguments\":{{\"a\":\"{}\"}}", "x".repeat(4_000_000));
+    let upload = Request::call("large").edit("\"arguments\":{}", &large);
+    for _ in 0..20 {
+        let answer = gateway.ask(&upload);
+        assert_eq!((answer.status, answer.text().as_str()), (401, "{}"));
+        assert_eq!(answer.head.value("www-authenticate").unwrap(), "Bearer");
     }
 }
 
