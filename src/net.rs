@@ -1,5 +1,7 @@
 //! Sockets: what clients connect to, and how upstreams are reached.
 
+mod alarm;
+mod gather;
 pub mod listener;
 pub mod outlet;
 pub mod upstream;

@@ -194,7 +194,7 @@ fn depart(headers: &mut HeaderMap, routing: Routing, era: Era) {
 fn is_strange(name: &str, passes_params: bool) -> bool {
     name.starts_with(X_FORWARDED)
         || (!passes_params && name.starts_with(header::PARAM_PREFIX))
-        || name.contains('_')
+        || name.bytes().any(|byte| byte == b'_')
 }
 
 #[cfg(test)]

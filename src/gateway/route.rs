@@ -2,7 +2,6 @@
 
 use http::Uri;
 use http::request::Parts;
-use http::uri::Authority;
 
 use crate::policy::host::{address, is_loopback};
 use crate::policy::plan::{Hosts, Listen, Origins, Route};
@@ -62,14 +61,14 @@ pub(super) fn find<'r, T>(
             continue;
         }
         path_known = true;
-        if admits_host(&route.hosts, host.host()) {
+        if admits_host(&route.hosts, host) {
             check_origin(&route.origins, fields.origin)?;
             return Ok(candidate);
         }
     }
     Err(if path_known {
         HttpFault::Host {
-            host: host.as_str().to_owned(),
+            host: host.to_owned(),
         }
     } else {
         HttpFault::NotFound
@@ -82,39 +81,51 @@ fn is_path(route: &str, path: &str) -> bool {
 }
 
 /// The host that a request names, one way only: `Host` once, and equal to the authority of an
-/// absolute target where there is one.
-fn host(uri: &Uri, host: Reading<'_>) -> Result<Authority, HttpFault> {
+/// absolute target where there is one. An IPv6 address keeps its brackets.
+fn host<'h>(uri: &Uri, host: Reading<'h>) -> Result<&'h str, HttpFault> {
     let unclear = |why| HttpFault::HostUnclear { why };
     let value = match host {
         Reading::Absent => return Err(unclear("is missing")),
         Reading::Repeated => return Err(unclear("stands more than once")),
         Reading::Once(value) => value,
     };
-    let host = Authority::try_from(value).map_err(|_| unclear("is not a host with a port"))?;
-    if host.as_str().contains('@') {
-        return Err(unclear("must not hold a user name"));
-    }
-    if !has_clear_port(&host) {
-        return Err(unclear("has a port that is no number up to 65535"));
-    }
+    let text = std::str::from_utf8(value).unwrap_or_default();
+    let host = host_of(text).ok_or_else(|| unclear("is not a host, or a host with a port"))?;
     if !matches!(uri.scheme_str(), None | Some("http" | "https")) {
         return Err(unclear("does not fit the scheme of the request's target"));
     }
     match uri.authority() {
-        Some(target) if !target.as_str().eq_ignore_ascii_case(host.as_str()) => {
+        Some(target) if !target.as_str().eq_ignore_ascii_case(text) => {
             Err(unclear("differs from the request's target"))
         }
         Some(_) | None => Ok(host),
     }
 }
 
-/// Whether an authority without a user name ends with its host, or with a number as its port.
-fn has_clear_port(authority: &Authority) -> bool {
-    let behind = authority.as_str().strip_prefix(authority.host());
-    match behind.and_then(|port| port.strip_prefix(':')) {
+/// The host of `host[:port]`, if nothing else stands there (RFC 9110, 7.2, without user names and
+/// percent-encodings, which no host on a network has).
+fn host_of(text: &str) -> Option<&str> {
+    let end = match text.strip_prefix('[') {
+        Some(address) => 1 + address.find(']')? + 1,
+        None => text
+            .bytes()
+            .position(|byte| byte == b':')
+            .unwrap_or(text.len()),
+    };
+    let (host, port) = text.split_at(end);
+    let clear = match host.strip_prefix('[') {
+        Some(_) => address(host).is_some_and(|address| address.is_ipv6()),
+        None => !host.is_empty() && host.bytes().all(is_of_name),
+    };
+    let port_clear = match port.strip_prefix(':') {
         Some(port) => port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok(),
-        None => behind == Some(""),
-    }
+        None => port.is_empty(),
+    };
+    (clear && port_clear).then_some(host)
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_')
 }
 
 fn admits_host(hosts: &Hosts, host: &str) -> bool {
@@ -158,18 +169,47 @@ fn is_loopback_origin(origin: &str) -> bool {
     let authority = origin
         .strip_prefix("http://")
         .or_else(|| origin.strip_prefix("https://"));
-    authority
-        .and_then(|authority| authority.parse::<Authority>().ok())
-        .is_some_and(|authority| {
-            !authority.as_str().contains('@')
-                && has_clear_port(&authority)
-                && is_loopback(authority.host())
-        })
+    authority.and_then(host_of).is_some_and(is_loopback)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_and_perhaps_a_port() {
+        for (text, host) in [
+            ("localhost", "localhost"),
+            ("a.example:8080", "a.example"),
+            ("127.0.0.1:65535", "127.0.0.1"),
+            ("[::1]", "[::1]"),
+            ("[::1]:80", "[::1]"),
+        ] {
+            assert_eq!(host_of(text), Some(host), "{text}");
+        }
+        for text in [
+            "",
+            ":80",
+            "a:",
+            "a:b",
+            "a:65536",
+            "a:+1",
+            "a:1:2",
+            "u@a",
+            "a b",
+            "a/b",
+            "a,b",
+            "[::1",
+            "[::1]x",
+            "[1.2.3.4]",
+            "[]",
+            "::1",
+            "h\u{e9}",
+            "a%41",
+        ] {
+            assert_eq!(host_of(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn an_origin_is_scheme_host_and_port() {

@@ -15,8 +15,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
+use super::alarm::Alarm;
 use super::wire::{InFlight, Watch, wire};
 use crate::policy::plan::Listen;
 
@@ -154,7 +155,7 @@ where
     C: Future<Output = Result<(), hyper::Error>>,
 {
     let mut library = pin!(library);
-    let mut alarm = pin!(sleep_until(Instant::now() + head_timeout));
+    let mut alarm = Alarm::new(Instant::now() + head_timeout);
     poll_fn(|cx| {
         watch.begin_turn();
         if let Poll::Ready(end) = library.as_mut().poll(cx) {
@@ -168,9 +169,9 @@ where
         }
         let full = watch.is_full();
         if full && alarm.deadline() > Instant::now() + LOOK_INTERVAL {
-            alarm.as_mut().reset(Instant::now() + LOOK_INTERVAL);
+            alarm.reset(Instant::now() + LOOK_INTERVAL);
         }
-        while alarm.as_mut().poll(cx).is_ready() {
+        while alarm.poll(cx).is_ready() {
             let now = Instant::now();
             let deadline = match watch.idle() {
                 None if full => now + LOOK_INTERVAL,
@@ -182,7 +183,7 @@ where
                     });
                 }
             };
-            alarm.as_mut().reset(deadline);
+            alarm.reset(deadline);
         }
         Poll::Pending
     })

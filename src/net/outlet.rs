@@ -9,6 +9,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::gather::{GATHER_BYTES_MAX, gather};
+
 /// A stream whose reader alone tells that the peer has gone.
 #[derive(Debug)]
 pub struct Outlet<S> {
@@ -77,7 +79,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Outlet<S> {
         if self.closed {
             return Poll::Ready(Ok(length));
         }
-        let wrote = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        let mut room = [0; GATHER_BYTES_MAX];
+        let stream = Pin::new(&mut self.stream);
+        let wrote = match gather(bytes, &mut room) {
+            Some(one) => stream.poll_write(cx, one),
+            None => stream.poll_write_vectored(cx, bytes),
+        };
         self.note(wrote, length)
     }
 

@@ -19,8 +19,9 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
+use super::alarm::Alarm;
 use super::outlet::Outlet;
 use crate::policy::plan::Upstream;
 
@@ -320,17 +321,17 @@ async fn drive(
     look_interval: Duration,
 ) {
     let mut library = pin!(library);
-    let mut look = pin!(sleep(look_interval));
+    let mut look = Alarm::new(Instant::now() + look_interval);
     poll_fn(|cx| {
         if library.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        while look.as_mut().poll(cx).is_ready() {
+        while look.poll(cx).is_ready() {
             let now = Instant::now();
             if deadline.miss(now) {
                 return Poll::Ready(());
             }
-            look.as_mut().reset(now + look_interval);
+            look.reset(now + look_interval);
         }
         Poll::Pending
     })

@@ -14,6 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
+use super::gather::{GATHER_BYTES_MAX, gather};
+
 /// Most bytes that are read ahead of the HTTP library while an exchange is in flight.
 const AHEAD_BYTES_MAX: usize = 16 << 10;
 /// How long a closed connection is read on, and how much of it.
@@ -256,7 +258,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let shared = &mut *lock(&self.0);
-        let wrote = Pin::new(&mut shared.stream).poll_write_vectored(cx, bytes);
+        let mut room = [0; GATHER_BYTES_MAX];
+        let stream = Pin::new(&mut shared.stream);
+        let wrote = match gather(bytes, &mut room) {
+            Some(one) => stream.poll_write(cx, one),
+            None => stream.poll_write_vectored(cx, bytes),
+        };
         shared.note_write(wrote)
     }
 

@@ -9,6 +9,13 @@ use tokio::task::yield_now;
 
 use super::*;
 
+impl Peer for DuplexStream {
+    /// It tells nothing before what is unread was read.
+    fn poll_ended(&self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
 /// How often the connection's task was woken.
 #[derive(Default)]
 struct Wakes(AtomicUsize);
