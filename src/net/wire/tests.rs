@@ -26,13 +26,6 @@ impl Wake for Wakes {
     }
 }
 
-/// A pipe cannot tell what stands behind its input.
-impl Peer for DuplexStream {
-    fn poll_ended(&self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
-    }
-}
-
 /// A connection whose task is the test, and the client's end of it.
 struct Connection {
     client: DuplexStream,
