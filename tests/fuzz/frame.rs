@@ -13,5 +13,9 @@ mod oracle;
 use weirgate::protocol::frame::Bounds;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    check::frame(bytes, &Bounds::default(), bytes.get(..16).unwrap_or_default());
+    check::frame(
+        bytes,
+        &Bounds::default(),
+        bytes.get(..16).unwrap_or_default(),
+    );
 });
