@@ -3,6 +3,6 @@
 mod alarm;
 mod gather;
 pub mod listener;
-pub mod outlet;
+mod outlet;
 pub mod upstream;
 pub mod wire;

@@ -13,7 +13,7 @@ use super::gather::{GATHER_BYTES_MAX, gather};
 
 /// A stream whose reader alone tells that the peer has gone.
 #[derive(Debug)]
-pub struct Outlet<S> {
+pub(super) struct Outlet<S> {
     stream: S,
     /// The peer takes nothing any more; what is written goes nowhere.
     closed: bool,
@@ -21,7 +21,7 @@ pub struct Outlet<S> {
 
 impl<S> Outlet<S> {
     /// Over this stream.
-    pub fn new(stream: S) -> Outlet<S> {
+    pub(super) fn new(stream: S) -> Outlet<S> {
         Outlet {
             stream,
             closed: false,
