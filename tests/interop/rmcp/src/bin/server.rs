@@ -31,7 +31,8 @@ type Answer<T> = Result<T, ErrorData>;
 
 /// The types of rmcp are read from the JSON that they stand for: it is shorter, and it is what goes over the wire.
 fn from<T: serde::de::DeserializeOwned>(value: Value) -> Answer<T> {
-    serde_json::from_value(value).map_err(|error| ErrorData::internal_error(error.to_string(), None))
+    serde_json::from_value(value)
+        .map_err(|error| ErrorData::internal_error(error.to_string(), None))
 }
 
 fn text(value: impl Into<String>) -> CallToolResponse {
@@ -53,13 +54,37 @@ impl Server {
         let one = |name: &str| asked(json!({ name: { "type": "string" } }));
         let mut tools = vec![
             ("echo", "Gives its text back.", one("text")),
-            ("region_query", "A tool whose arguments are mirrored into headers.", mirrored),
-            ("slow_progress", "Three progress notifications, then a result.", asked(json!({}))),
-            ("hang", "Reports progress once, then waits until it is cancelled.", asked(json!({}))),
+            (
+                "region_query",
+                "A tool whose arguments are mirrored into headers.",
+                mirrored,
+            ),
+            (
+                "slow_progress",
+                "Three progress notifications, then a result.",
+                asked(json!({})),
+            ),
+            (
+                "hang",
+                "Reports progress once, then waits until it is cancelled.",
+                asked(json!({})),
+            ),
             ("fail", "Always fails.", asked(json!({}))),
-            ("flip_tools", "Adds or removes one tool and says so to subscribers.", asked(json!({}))),
-            ("touch", "Changes config://app and says so to subscribers.", asked(json!({}))),
-            ("seen", "What this process has counted so far.", asked(json!({}))),
+            (
+                "flip_tools",
+                "Adds or removes one tool and says so to subscribers.",
+                asked(json!({})),
+            ),
+            (
+                "touch",
+                "Changes config://app and says so to subscribers.",
+                asked(json!({})),
+            ),
+            (
+                "seen",
+                "What this process has counted so far.",
+                asked(json!({})),
+            ),
             ("ask_name", "Needs a name from the user.", asked(json!({}))),
             ("test_elicitation", "Asks the user.", one("message")),
         ];
@@ -67,7 +92,8 @@ impl Server {
             tools.push(("bonus", "Here after flip_tools.", asked(json!({}))));
         }
         let tools = tools.into_iter().map(|(name, description, schema)| {
-            from(json!({ "name": name, "description": description, "inputSchema": schema })).unwrap()
+            from(json!({ "name": name, "description": description, "inputSchema": schema }))
+                .unwrap()
         });
         tools.collect()
     }
@@ -104,11 +130,13 @@ async fn elicit(context: &RequestContext<RoleServer>, message: Value) -> Answer<
 /// Modern servers ask by answering `input_required`; the client repeats the call with what it learnt.
 fn ask_name(request: &CallToolRequestParams) -> Answer<CallToolResponse> {
     let responses = request.input_responses.as_ref();
-    if let Some(name) = responses.and_then(|got| got.get("user_name")?["content"]["name"].as_str()) {
+    if let Some(name) = responses.and_then(|got| got.get("user_name")?["content"]["name"].as_str())
+    {
         return Ok(text(format!("Hello, {name}!")));
     }
     let schema = asked(json!({ "name": { "type": "string" } }));
-    let params = json!({ "mode": "form", "message": "What is your name?", "requestedSchema": schema });
+    let params =
+        json!({ "mode": "form", "message": "What is your name?", "requestedSchema": schema });
     let asked = json!({ "user_name": { "method": "elicitation/create", "params": params } });
     Ok(InputRequiredResult::new(Some(from(asked)?), None).into())
 }
@@ -124,7 +152,11 @@ impl ServerHandler for Server {
             .with_instructions("A server for the interop tests.")
     }
 
-    async fn list_tools(&self, _: Option<PaginatedRequestParams>, _: RequestContext<RoleServer>) -> Answer<ListToolsResult> {
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Answer<ListToolsResult> {
         Ok(ListToolsResult::with_all_items(self.tools()))
     }
 
@@ -133,7 +165,11 @@ impl ServerHandler for Server {
         self.tools().into_iter().find(|tool| tool.name == name)
     }
 
-    async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Answer<CallToolResponse> {
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Answer<CallToolResponse> {
         let arguments = json!(request.arguments.clone().unwrap_or_default());
         match request.name.as_ref() {
             "echo" => Ok(text(arguments["text"].as_str().unwrap_or_default())),
@@ -160,7 +196,8 @@ impl ServerHandler for Server {
                     state.bonus = !state.bonus;
                     state.bonus
                 };
-                self.tell(|to| async move { to.notify_tool_list_changed().await }).await;
+                self.tell(|to| async move { to.notify_tool_list_changed().await })
+                    .await;
                 Ok(text(bonus.to_string()))
             }
             "touch" => {
@@ -169,7 +206,8 @@ impl ServerHandler for Server {
                     state.touched += 1;
                     state.touched
                 };
-                self.tell(|to| async move { to.notify_resource_updated("config://app").await }).await;
+                self.tell(|to| async move { to.notify_resource_updated("config://app").await })
+                    .await;
                 Ok(text(touched.to_string()))
             }
             "seen" => {
@@ -179,23 +217,39 @@ impl ServerHandler for Server {
             }
             "ask_name" => ask_name(&request),
             "test_elicitation" => elicit(&context, arguments["message"].clone()).await,
-            name => Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None)),
+            name => Err(ErrorData::invalid_params(
+                format!("Unknown tool: {name}"),
+                None,
+            )),
         }
     }
 
-    async fn list_resources(&self, _: Option<PaginatedRequestParams>, _: RequestContext<RoleServer>) -> Answer<ListResourcesResult> {
-        let one = json!({ "uri": "config://app", "name": "app-config", "mimeType": "application/json" });
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Answer<ListResourcesResult> {
+        let one =
+            json!({ "uri": "config://app", "name": "app-config", "mimeType": "application/json" });
         Ok(ListResourcesResult::with_all_items(vec![from(one)?]))
     }
 
     async fn list_resource_templates(
-        &self, _: Option<PaginatedRequestParams>, _: RequestContext<RoleServer>,
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
     ) -> Answer<ListResourceTemplatesResult> {
         let one = json!({ "uriTemplate": "greet://{name}", "name": "greeting", "mimeType": "text/plain" });
-        Ok(ListResourceTemplatesResult::with_all_items(vec![from(one)?]))
+        Ok(ListResourceTemplatesResult::with_all_items(vec![from(
+            one,
+        )?]))
     }
 
-    async fn read_resource(&self, request: ReadResourceRequestParams, _: RequestContext<RoleServer>) -> Answer<ReadResourceResponse> {
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Answer<ReadResourceResponse> {
         let uri = request.uri.as_str();
         let contents = if uri == "config://app" {
             let touched = self.0.lock().unwrap().touched;
@@ -205,37 +259,68 @@ impl ServerHandler for Server {
         } else if uri == "test://static-binary" {
             json!({ "uri": uri, "mimeType": "application/octet-stream", "blob": "AAEC/w==" })
         } else {
-            return Err(ErrorData::resource_not_found("no such resource", Some(json!({ "uri": uri }))));
+            return Err(ErrorData::resource_not_found(
+                "no such resource",
+                Some(json!({ "uri": uri })),
+            ));
         };
         Ok(ReadResourceResult::new(vec![from(contents)?]).into())
     }
 
-    async fn list_prompts(&self, _: Option<PaginatedRequestParams>, _: RequestContext<RoleServer>) -> Answer<ListPromptsResult> {
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Answer<ListPromptsResult> {
         let one = json!({ "name": "simple", "description": "Says hi.", "arguments": [{ "name": "who", "required": true }] });
         Ok(ListPromptsResult::with_all_items(vec![from(one)?]))
     }
 
-    async fn get_prompt(&self, request: GetPromptRequestParams, _: RequestContext<RoleServer>) -> Answer<GetPromptResponse> {
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Answer<GetPromptResponse> {
         let arguments = json!(request.arguments);
-        let said = format!("Say hi to {}", arguments["who"].as_str().unwrap_or_default());
+        let said = format!(
+            "Say hi to {}",
+            arguments["who"].as_str().unwrap_or_default()
+        );
         let messages = json!([{ "role": "user", "content": { "type": "text", "text": said } }]);
         Ok(GetPromptResult::new(from(messages)?).into())
     }
 
-    async fn complete(&self, request: CompleteRequestParams, _: RequestContext<RoleServer>) -> Answer<CompleteResult> {
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Answer<CompleteResult> {
         let known = ["paris", "park", "party"].into_iter();
-        let values: Vec<_> = known.filter(|word| word.starts_with(&request.argument.value)).collect();
+        let values: Vec<_> = known
+            .filter(|word| word.starts_with(&request.argument.value))
+            .collect();
         Ok(CompleteResult::new(from(json!({ "values": values }))?))
     }
 
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
         Some(requested.clone())
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Answer<()> {
-        self.0.lock().unwrap().subscribers.push(context.sink().clone());
+        self.0
+            .lock()
+            .unwrap()
+            .subscribers
+            .push(context.sink().clone());
         context.cancelled().await;
-        self.0.lock().unwrap().subscribers.retain(|sink| sink.id() != context.sink().id());
+        self.0
+            .lock()
+            .unwrap()
+            .subscribers
+            .retain(|sink| sink.id() != context.sink().id());
         Ok(())
     }
 }
@@ -244,7 +329,11 @@ impl ServerHandler for Server {
 async fn main() -> std::io::Result<()> {
     let server = Server::default();
     let sessions: Arc<LocalSessionManager> = Arc::default();
-    let service = StreamableHttpService::new(move || Ok(server.clone()), sessions, StreamableHttpServerConfig::default());
+    let service = StreamableHttpService::new(
+        move || Ok(server.clone()),
+        sessions,
+        StreamableHttpServerConfig::default(),
+    );
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     eprintln!("listening on http://{}/mcp", listener.local_addr()?);
     loop {
@@ -252,7 +341,9 @@ async fn main() -> std::io::Result<()> {
         stream.set_nodelay(true)?;
         let service = TowerToHyperService::new(service.clone());
         tokio::spawn(async move {
-            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            let _ = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
         });
     }
 }
