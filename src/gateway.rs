@@ -7,6 +7,7 @@ mod forward;
 mod handshake;
 mod hop;
 mod message;
+mod outbound;
 pub mod pipeline;
 mod place;
 mod receive;

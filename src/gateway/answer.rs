@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
+use super::outbound::Lease;
 use super::relay::{self, Source};
-use crate::net::upstream::Lease;
 use crate::policy::plan::Route;
 use crate::protocol::event::{Event, Splitter};
 use crate::protocol::refusal::{Refusal, UpstreamFault};

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::answer::{self, Read};
+use super::outbound::Lease;
 use super::relay::{self, Source};
-use crate::net::upstream::Lease;
 use crate::policy::plan::Route;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::version::{Era, Version, Versions};

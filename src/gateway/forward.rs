@@ -7,12 +7,12 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, TRANSFER_ENCODIN
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
-use http_body_util::Full;
 use hyper::body::Incoming;
 
 use super::agree::Routing;
 use super::hop;
-use crate::net::upstream::{Failure, Lease, Pool};
+use super::outbound::{Lease, Outbound, Pool};
+use crate::net::upstream::Failure;
 use crate::policy::plan::Upstream;
 use crate::protocol::header;
 use crate::protocol::refusal::{HttpFault, UpstreamFault};
@@ -61,7 +61,7 @@ impl Destination {
         body: Bytes,
         routing: Routing,
         era: Era,
-    ) -> Result<Request<Full<Bytes>>, HttpFault> {
+    ) -> Result<Request<Outbound>, HttpFault> {
         head.uri = match head.uri.query() {
             None => self.target.clone(),
             // It was a part of a target already, so that only its length can be too much.
@@ -72,7 +72,7 @@ impl Destination {
         head.version = http::Version::HTTP_11;
         depart(&mut head.headers, routing, era);
         head.headers.insert(HOST, self.authority.clone());
-        Ok(Request::from_parts(head, Full::new(body)))
+        Ok(Request::from_parts(head, Outbound::Whole(body)))
     }
 
     /// Sends `request` and waits for the head of the answer.
@@ -81,7 +81,7 @@ impl Destination {
     /// [`UpstreamFault::Failed`] and [`UpstreamFault::Timeout`].
     pub(super) async fn send(
         &self,
-        request: Request<Full<Bytes>>,
+        request: Request<Outbound>,
     ) -> Result<(Response<Incoming>, Lease), UpstreamFault> {
         let sent = self.pool.send(request).await;
         let (response, lease) = sent.map_err(|failure| self.fault(&failure))?;
@@ -145,12 +145,12 @@ impl Destination {
 /// A request that ends a session, but for the session's id. It has the target and the credentials
 /// of the request that opened it, without which a server may not listen.
 #[derive(Debug)]
-pub(super) struct Farewell(Request<Full<Bytes>>);
+pub(super) struct Farewell(Request<Outbound>);
 
 impl Farewell {
     /// The farewell to the session that `request` is about to open.
-    pub(super) fn after(request: &Request<Full<Bytes>>) -> Farewell {
-        let mut farewell = Request::new(Full::new(Bytes::new()));
+    pub(super) fn after(request: &Request<Outbound>) -> Farewell {
+        let mut farewell = Request::new(Outbound::Whole(Bytes::new()));
         *farewell.method_mut() = Method::DELETE;
         *farewell.uri_mut() = request.uri().clone();
         *farewell.headers_mut() = request.headers().clone();
@@ -210,16 +210,9 @@ mod tests {
 
     fn upstream(path: &str, query: Option<&str>) -> Arc<Upstream> {
         Arc::new(Upstream {
-            name: "up".into(),
             authority: "up.example:81".into(),
-            host: "up.example".into(),
-            port: 81,
-            path: path.into(),
             query: query.map(str::to_owned),
-            connect_timeout: Upstream::CONNECT_TIMEOUT,
-            response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
-            idle_timeout: Upstream::IDLE_TIMEOUT,
-            idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
+            ..Upstream::at("up", "up.example", 81, path)
         })
     }
 
@@ -229,7 +222,7 @@ mod tests {
         uri: &str,
         lines: &[(&str, &str)],
         era: Era,
-    ) -> Result<Request<Full<Bytes>>, HttpFault> {
+    ) -> Result<Request<Outbound>, HttpFault> {
         let mut request = Request::get(uri).version(http::Version::HTTP_10);
         for (name, value) in lines {
             request = request.header(*name, *value);

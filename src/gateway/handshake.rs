@@ -6,9 +6,9 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 
 use super::answer::{self, Read};
+use super::outbound::Lease;
 use super::relay::{self, Source};
 use super::session::Sessions;
-use crate::net::upstream::Lease;
 use crate::policy::plan::Route;
 use crate::protocol::header;
 use crate::protocol::refusal::{Refusal, VersionFault};

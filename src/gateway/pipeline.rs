@@ -12,12 +12,12 @@ use hyper::body::Incoming;
 use super::agree::{self, Routing};
 use super::forward::{Destination, Farewell};
 use super::message::Message;
+use super::outbound::Pool;
 use super::place::{self, Placed};
 use super::relay::{self, Outgoing, Source};
 use super::session::Sessions;
 use super::{discover, handshake, receive, route};
-use crate::net::listener::{self, ConnectionEnd};
-use crate::net::upstream::Pool;
+use crate::net::listener::{self, Client, ConnectionEnd};
 use crate::observe::{self, Exchange, Level, Log};
 use crate::policy::plan::{Bounds, LegacyRefusals, Listen, Plan, Route};
 use crate::protocol::frame::{self, Paths};
@@ -81,14 +81,13 @@ impl Gateway {
 impl listener::Serve for Gateway {
     type Body = Outgoing;
 
-    async fn serve(
-        &self,
-        peer: std::net::SocketAddr,
-        request: Request<Incoming>,
-    ) -> Response<Outgoing> {
+    async fn serve(&self, client: Client, request: Request<Incoming>) -> Response<Outgoing> {
         let (head, body) = request.into_parts();
         let wants_body = head.method != Method::HEAD;
-        let mut exchange = self.0.log.exchange(peer, &head.method, head.uri.path());
+        let mut exchange = self
+            .0
+            .log
+            .exchange(client.address, &head.method, head.uri.path());
         let mut to = Addressee {
             accept: accept(&head.headers),
             id: None,

@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::hop;
-use crate::net::upstream::Lease;
+use super::outbound::Lease;
 use crate::observe::{End, Exchange};
 use crate::protocol::header;
 use crate::protocol::version::Era;

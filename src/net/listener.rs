@@ -34,15 +34,24 @@ const LIBRARY_BUFFER_MIN: usize = 128 << 10;
 /// stands behind that.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
+/// Whom a connection leads to, and over what.
+#[derive(Clone, Copy, Debug)]
+pub struct Client {
+    /// The other end of the connection.
+    pub address: SocketAddr,
+    /// Whether the connection is encrypted.
+    pub tls: bool,
+}
+
 /// What serves the requests of all connections.
 pub trait Serve: Clone + Send + Sync + 'static {
     /// The body of an answer. It is dropped when the exchange has ended, however it ended.
     type Body: Body<Data = Bytes, Error = hyper::Error> + Send + Unpin + 'static;
 
-    /// Answers one request of `peer`.
+    /// Answers one request of `client`.
     fn serve(
         &self,
-        peer: SocketAddr,
+        client: Client,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 
@@ -89,10 +98,14 @@ async fn connection(stream: TcpStream, peer: SocketAddr, listen: Listen, service
     let begun = Instant::now();
     // Answers are written whole; waiting for more would only delay the last piece.
     let _ = stream.set_nodelay(true);
+    let client = Client {
+        address: peer,
+        tls: false,
+    };
     let (wire, watch) = wire(stream);
     let answering = service_fn(|request| {
         let exchange = watch.begin_exchange();
-        let answer = service.serve(peer, request);
+        let answer = service.serve(client, request);
         async move {
             let response = answer.await;
             Ok::<_, std::convert::Infallible>(response.map(|body| Tracked {

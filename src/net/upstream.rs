@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body::Body;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -67,17 +67,29 @@ impl Failure {
     }
 }
 
-/// The connections to one upstream.
+/// A body that can be sent upstream. One that fails leaves the upstream with a request that never
+/// became complete.
+pub trait Outbound:
+    Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static
+{
+}
+
+impl<B> Outbound for B where
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static
+{
+}
+
+/// The connections to one upstream, over which bodies of type `B` are sent.
 #[derive(Debug)]
-pub struct Pool {
+pub struct Pool<B> {
     upstream: Arc<Upstream>,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<Connection<B>>>,
 }
 
 /// One connection. Dropping it ends it at once, whatever it is in the middle of.
 #[derive(Debug)]
-struct Connection {
-    sender: SendRequest<Full<Bytes>>,
+struct Connection<B> {
+    sender: SendRequest<B>,
     driver: AbortHandle,
     deadline: Arc<Deadline>,
 }
@@ -139,7 +151,7 @@ impl Deadline {
     }
 }
 
-impl Drop for Connection {
+impl<B> Drop for Connection<B> {
     fn drop(&mut self) {
         self.driver.abort();
     }
@@ -148,13 +160,13 @@ impl Drop for Connection {
 /// A connection in use. Dropping it ends the connection, and with it the request that the
 /// upstream is working on; [`Lease::give_back`] keeps it for the next one.
 #[derive(Debug)]
-pub struct Lease {
-    connection: Connection,
-    pool: Arc<Pool>,
+pub struct Lease<B> {
+    connection: Connection<B>,
+    pool: Arc<Pool<B>>,
     reused: bool,
 }
 
-impl Lease {
+impl<B: Outbound> Lease<B> {
     /// Whether the connection had served another exchange before.
     #[must_use]
     pub fn reused(&self) -> bool {
@@ -181,13 +193,13 @@ impl Lease {
     }
 }
 
-impl Pool {
+impl<B: Outbound> Pool<B> {
     /// An empty pool.
     #[must_use]
-    pub fn new(upstream: Arc<Upstream>) -> Arc<Pool> {
+    pub fn new(upstream: Arc<Upstream>) -> Arc<Pool<B>> {
         Arc::new(Pool {
             upstream,
-            idle: Mutex::default(),
+            idle: Mutex::new(Vec::new()),
         })
     }
 
@@ -205,8 +217,8 @@ impl Pool {
     /// one of connecting.
     pub async fn send(
         self: &Arc<Self>,
-        mut request: Request<Full<Bytes>>,
-    ) -> Result<(Response<Incoming>, Lease), Failure> {
+        mut request: Request<B>,
+    ) -> Result<(Response<Incoming>, Lease<B>), Failure> {
         let mut attempt = 1;
         loop {
             let mut lease = self.lease().await?;
@@ -230,7 +242,7 @@ impl Pool {
     }
 
     /// A connection that is ready: the one used last, or a new one.
-    async fn lease(self: &Arc<Self>) -> Result<Lease, Failure> {
+    async fn lease(self: &Arc<Self>) -> Result<Lease<B>, Failure> {
         while let Some(mut connection) = self.take() {
             if is_ready(&mut connection.sender).await {
                 return Ok(Lease {
@@ -253,7 +265,7 @@ impl Pool {
     }
 
     /// The connection that was used last. One that is no longer fresh ends here.
-    fn take(&self) -> Option<Connection> {
+    fn take(&self) -> Option<Connection<B>> {
         loop {
             let connection = self.lock().pop()?;
             if !connection.sender.is_closed() && !connection.deadline.miss(Instant::now()) {
@@ -262,7 +274,7 @@ impl Pool {
         }
     }
 
-    async fn connect(&self) -> Result<Connection, Failure> {
+    async fn connect(&self) -> Result<Connection<B>, Failure> {
         let address = (self.upstream.host.as_str(), self.upstream.port);
         let stream = TcpStream::connect(address)
             .await
@@ -272,7 +284,7 @@ impl Pool {
     }
 
     /// A connection over `stream`, driven by a task of its own.
-    async fn connection<S>(&self, stream: S) -> Result<Connection, Failure>
+    async fn connection<S>(&self, stream: S) -> Result<Connection<B>, Failure>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -298,7 +310,7 @@ impl Pool {
         (shortest / 4).clamp(LOOK_MIN, LOOK_MAX)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Connection<B>>> {
         // The list is whole between any two statements that touch it.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -247,6 +247,23 @@ pub struct Upstream {
 }
 
 impl Upstream {
+    /// The upstream that listens on `host` and `port`, with every default.
+    #[must_use]
+    pub fn at(name: &str, host: &str, port: u16, path: &str) -> Upstream {
+        Upstream {
+            name: name.to_owned(),
+            authority: format!("{host}:{port}"),
+            host: host.to_owned(),
+            port,
+            path: path.to_owned(),
+            query: None,
+            connect_timeout: Upstream::CONNECT_TIMEOUT,
+            response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
+            idle_timeout: Upstream::IDLE_TIMEOUT,
+            idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
+        }
+    }
+
     /// The default: a server that is there answers at once, and packets may be lost twice.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
     /// The default: long, because a tool may work for minutes before it answers as JSON.

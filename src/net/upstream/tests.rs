@@ -1,5 +1,6 @@
 //! Deadlines, and what a pool keeps and for how long.
 
+use http_body_util::Full;
 use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 use tokio::task::yield_now;
 
@@ -63,27 +64,21 @@ fn a_connection_looks_often_enough_and_not_too_often() {
     }
 }
 
-fn pool(idle_connections_max: usize, header: Duration, idle: Duration) -> Arc<Pool> {
+fn pool(idle_connections_max: usize, header: Duration, idle: Duration) -> Arc<Pool<Full<Bytes>>> {
     Pool::new(Arc::new(Upstream {
-        name: "up".into(),
-        authority: "up".into(),
-        host: "up".into(),
-        port: 80,
-        path: "/".into(),
-        query: None,
-        connect_timeout: Upstream::CONNECT_TIMEOUT,
         response_header_timeout: header,
         idle_timeout: idle,
         idle_connections_max,
+        ..Upstream::at("up", "up", 80, "/")
     }))
 }
 
-fn patient_pool(idle_connections_max: usize) -> Arc<Pool> {
+fn patient_pool(idle_connections_max: usize) -> Arc<Pool<Full<Bytes>>> {
     pool(idle_connections_max, 3600 * SECOND, 3600 * SECOND)
 }
 
 /// A connection in use, and the upstream's end of it.
-async fn lease(pool: &Arc<Pool>) -> (Lease, DuplexStream) {
+async fn lease(pool: &Arc<Pool<Full<Bytes>>>) -> (Lease<Full<Bytes>>, DuplexStream) {
     let (ours, theirs) = duplex(1024);
     let connection = pool.connection(ours).await.expect("a connection");
     let lease = Lease {
@@ -167,7 +162,7 @@ async fn a_connection_that_its_upstream_closed_makes_room() {
     }
     let (third, _theirs) = lease(&pool).await;
     third.give_back();
-    let open = |kept: &Connection| !kept.sender.is_closed();
+    let open = |kept: &Connection<Full<Bytes>>| !kept.sender.is_closed();
     assert_eq!(pool.lock().iter().filter(|kept| open(kept)).count(), 2);
     // Nor is one kept that was closed while it was in use.
     let (fourth, theirs) = lease(&pool).await;
