@@ -21,6 +21,13 @@ pub(super) enum Outbound {
     Whole(Bytes),
 }
 
+impl upstream::Outbound for Outbound {
+    fn again(&self) -> Option<Outbound> {
+        let Outbound::Whole(bytes) = self;
+        Some(Outbound::Whole(bytes.clone()))
+    }
+}
+
 impl Body for Outbound {
     type Data = Bytes;
     type Error = Infallible;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::policy::finding::{Flaw, Origin, Place};
-use crate::policy::plan::Upstream;
+use crate::policy::plan::{Http, Upstream};
 use crate::policy::unit::duration;
 use crate::policy::url::{self, Url};
 
@@ -11,11 +11,17 @@ use super::Setting;
 use super::gateway::Draft;
 use super::key::{self, Key, Shown};
 use super::node::{Data, Node};
+use super::protocol::word;
 use super::reader::Reader;
 use super::value;
 
 /// Node closes an idle connection after 5 s, uvicorn too.
 const SERVER_KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+const HTTP: [(&str, Http); 3] = [("1.1", Http::V1), ("2", Http::V2), ("auto", Http::Auto)];
+
+/// Most streams that one connection may be given: its window must hold as many windows of streams.
+const HTTP2_STREAMS_MAX: u64 = 10_000;
 
 /// Most upstreams of one policy, whatever the number of its files.
 const UPSTREAMS_MAX: usize = 10_000;
@@ -37,6 +43,9 @@ pub(super) struct Target {
     response_header_timeout: Duration,
     idle_timeout: Duration,
     idle_connections_max: usize,
+    http: Http,
+    http2_streams_max: usize,
+    http2_ping_interval: Duration,
 }
 
 impl Default for Target {
@@ -47,6 +56,9 @@ impl Default for Target {
             response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
             idle_timeout: Upstream::IDLE_TIMEOUT,
             idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
+            http: Upstream::HTTP,
+            http2_streams_max: Upstream::HTTP2_STREAMS_MAX,
+            http2_ping_interval: Upstream::HTTP2_PING_INTERVAL,
         }
     }
 }
@@ -74,6 +86,9 @@ impl Target {
             response_header_timeout: self.response_header_timeout,
             idle_timeout: self.idle_timeout,
             idle_connections_max: self.idle_connections_max,
+            http: self.http,
+            http2_streams_max: self.http2_streams_max,
+            http2_ping_interval: self.http2_ping_interval,
         })
     }
 }
@@ -105,6 +120,21 @@ const TARGET: &[Key<Target>] = &[
         read: |t, n, r| r.count(n, 0..=65_536, &mut t.idle_connections_max),
         show: |t| Shown::value(t.idle_connections_max),
     },
+    Key {
+        name: "http",
+        read: |t, n, r| r.choice(n, &HTTP, &mut t.http),
+        show: |t| Shown::value(word(&HTTP, t.http)),
+    },
+    Key {
+        name: "http2_streams_max",
+        read: |t, n, r| r.count(n, 1..=HTTP2_STREAMS_MAX, &mut t.http2_streams_max),
+        show: |t| Shown::value(t.http2_streams_max),
+    },
+    Key {
+        name: "http2_ping_interval",
+        read: |t, n, r| r.duration(n, &mut t.http2_ping_interval),
+        show: |t| Shown::value(duration(t.http2_ping_interval)),
+    },
 ];
 
 /// What `defaults.upstream` may have: everything but the URL.
@@ -118,6 +148,9 @@ pub(super) fn settings(upstream: &Upstream) -> Vec<Setting> {
         response_header_timeout: upstream.response_header_timeout,
         idle_timeout: upstream.idle_timeout,
         idle_connections_max: upstream.idle_connections_max,
+        http: upstream.http,
+        http2_streams_max: upstream.http2_streams_max,
+        http2_ping_interval: upstream.http2_ping_interval,
     };
     key::differences(DEFAULTS, "", &target, &Target::default())
 }
