@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::policy::finding::{Flaw, Origin, Place};
-use crate::policy::plan::Upstream;
+use crate::policy::plan::{Forwarded, Upstream};
 use crate::policy::unit::duration;
 use crate::policy::url::{self, Url};
 
@@ -11,6 +11,7 @@ use super::Setting;
 use super::gateway::Draft;
 use super::key::{self, Key, Shown};
 use super::node::{Data, Node};
+use super::protocol::word;
 use super::reader::Reader;
 use super::value;
 
@@ -37,6 +38,7 @@ pub(super) struct Target {
     response_header_timeout: Duration,
     idle_timeout: Duration,
     idle_connections_max: usize,
+    forwarded: Forwarded,
 }
 
 impl Default for Target {
@@ -47,6 +49,7 @@ impl Default for Target {
             response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
             idle_timeout: Upstream::IDLE_TIMEOUT,
             idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
+            forwarded: Upstream::FORWARDED,
         }
     }
 }
@@ -74,9 +77,18 @@ impl Target {
             response_header_timeout: self.response_header_timeout,
             idle_timeout: self.idle_timeout,
             idle_connections_max: self.idle_connections_max,
+            forwarded: self.forwarded,
         })
     }
 }
+
+/// The words for [`Forwarded`].
+const FORWARDED: [(&str, Forwarded); 4] = [
+    ("x-forwarded", Forwarded::XForwarded),
+    ("forwarded", Forwarded::Forwarded),
+    ("both", Forwarded::Both),
+    ("off", Forwarded::Off),
+];
 
 const TARGET: &[Key<Target>] = &[
     Key {
@@ -105,6 +117,11 @@ const TARGET: &[Key<Target>] = &[
         read: |t, n, r| r.count(n, 0..=65_536, &mut t.idle_connections_max),
         show: |t| Shown::value(t.idle_connections_max),
     },
+    Key {
+        name: "forwarded",
+        read: |t, n, r| r.choice(n, &FORWARDED, &mut t.forwarded),
+        show: |t| Shown::value(word(&FORWARDED, t.forwarded)),
+    },
 ];
 
 /// What `defaults.upstream` may have: everything but the URL.
@@ -118,6 +135,7 @@ pub(super) fn settings(upstream: &Upstream) -> Vec<Setting> {
         response_header_timeout: upstream.response_header_timeout,
         idle_timeout: upstream.idle_timeout,
         idle_connections_max: upstream.idle_connections_max,
+        forwarded: upstream.forwarded,
     };
     key::differences(DEFAULTS, "", &target, &Target::default())
 }
