@@ -10,8 +10,8 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Response, Version};
 use http_body::{Body, Frame, SizeHint};
 
-use super::hop;
 use super::outbound::Lease;
+use super::{cors, hop};
 use crate::net::upstream::Inbound;
 use crate::observe::{End, Exchange};
 use crate::protocol::header;
@@ -128,7 +128,8 @@ impl Body for Outgoing {
 pub(super) fn arrive(head: &mut Parts, era: Era) {
     head.version = Version::HTTP_11;
     hop::strip(&mut head.headers, |name| {
-        era == Era::Modern && header::is_of_session(name)
+        // Which pages may read an answer is for the hop to the browser to say.
+        (era == Era::Modern && header::is_of_session(name)) || name.starts_with(cors::PREFIX)
     });
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     let one = match (lengths.next(), lengths.next()) {

@@ -44,7 +44,10 @@ fn calls_share_one_connection() {
     let records = gateway.wait_for_records(60);
     assert_eq!(records[0]["upstream_reused"], false);
     assert!(records[1..].iter().all(|r| r["upstream_reused"] == true));
-    assert!(records.iter().all(|r| r["end"] == "complete"), "{records:?}");
+    assert!(
+        records.iter().all(|r| r["end"] == "complete"),
+        "{records:?}"
+    );
 }
 
 #[test]

@@ -348,8 +348,7 @@ impl Peer {
     fn change(&self, stream: u32, change: impl FnOnce(&mut Call)) {
         self.shared.note(|log| {
             let mut calls = log.calls.iter_mut();
-            let call =
-                calls.find(|call| call.connection == self.number && call.stream == stream);
+            let call = calls.find(|call| call.connection == self.number && call.stream == stream);
             change(call.expect("a stream that was begun"));
         });
     }
