@@ -1,5 +1,6 @@
 //! Accepting clients, and the life of one connection over HTTP/1.1.
 
+use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -46,7 +47,10 @@ pub struct Client {
 /// What serves the requests of all connections.
 pub trait Serve: Clone + Send + Sync + 'static {
     /// The body of an answer. It is dropped when the exchange has ended, however it ended.
-    type Body: Body<Data = Bytes, Error = hyper::Error> + Send + Unpin + 'static;
+    type Body: Body<Data = Bytes, Error: Error + Send + Sync + Unpin + 'static>
+        + Send
+        + Unpin
+        + 'static;
 
     /// Answers one request of `client`.
     fn serve(
@@ -217,20 +221,20 @@ fn reason(error: &hyper::Error) -> &'static str {
 
 /// A body that keeps its exchange in flight. The library drops what it has not written yet when it
 /// hears that a body failed; so it hears of that only when what came before is written.
-struct Tracked<B> {
+struct Tracked<B: Body> {
     body: B,
-    failure: Option<hyper::Error>,
+    failure: Option<B::Error>,
     exchange: InFlight<TcpStream>,
 }
 
-impl<B: Body<Error = hyper::Error> + Unpin> Body for Tracked<B> {
+impl<B: Body<Error: Unpin> + Unpin> Body for Tracked<B> {
     type Data = B::Data;
-    type Error = hyper::Error;
+    type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let this = &mut *self;
         if this.failure.is_none() {
             match ready!(Pin::new(&mut this.body).poll_frame(cx)) {

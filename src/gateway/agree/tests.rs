@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::gateway::place;
-use crate::policy::plan::{Bounds, Hosts, LegacyRefusals, Origins, Upstream};
+use crate::policy::plan::{Bounds, Deadlines, Hosts, LegacyRefusals, Origins, Streams, Upstream};
 use crate::protocol::frame::{self, Frame, Paths};
 use crate::protocol::version::{Version, Versions};
 
@@ -31,6 +31,8 @@ fn route(missing: Missing, legacy: LegacyHeaders) -> Route {
             legacy_refusals: LegacyRefusals::InBand,
         },
         bounds: Bounds::default(),
+        streams: Streams::default(),
+        deadline: Deadlines::default(),
     }
 }
 

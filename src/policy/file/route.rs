@@ -2,13 +2,14 @@
 
 use crate::policy::finding::{Flaw, Origin, shown};
 use crate::policy::host::{parse_host, parse_origin, parse_route_path};
-use crate::policy::plan::{Bounds, Hosts, Origins, Protocol, Route};
+use crate::policy::plan::{Bounds, Deadlines, Hosts, Origins, Protocol, Route, Streams};
 
 use super::gateway::Draft;
 use super::key::{self, Key, Shown};
 use super::node::{Data, Node};
 use super::protocol;
 use super::reader::Reader;
+use super::stream;
 
 /// Most routes of one policy, whatever the number of its files.
 const ROUTES_MAX: usize = 10_000;
@@ -35,6 +36,8 @@ pub(super) struct Terms {
     pub(super) origins: Option<Origins>,
     pub(super) protocol: Protocol,
     pub(super) bounds: Bounds,
+    pub(super) streams: Streams,
+    pub(super) deadline: Deadlines,
 }
 
 impl Default for Terms {
@@ -47,6 +50,8 @@ impl Default for Terms {
             origins: None,
             protocol: Protocol::default(),
             bounds: Bounds::default(),
+            streams: Streams::default(),
+            deadline: Deadlines::default(),
         }
     }
 }
@@ -99,6 +104,16 @@ const TERMS: &[Key<Terms>] = &[
         },
         show: |t| key::show(protocol::BOUNDS, &t.bounds),
     },
+    Key {
+        name: "streams",
+        read: |t, n, r| stream::read_streams(n, &mut t.streams, r),
+        show: |t| key::show(stream::STREAMS, &t.streams),
+    },
+    Key {
+        name: "deadline",
+        read: |t, n, r| stream::read_deadlines(n, &mut t.deadline, r),
+        show: |t| key::show(stream::DEADLINES, &t.deadline),
+    },
 ];
 
 /// Reads the routes of one file.
@@ -142,6 +157,8 @@ fn read_one(node: &Node, draft: &Draft, reader: &mut Reader<'_>) -> DraftRoute {
         origins: defaults.origins.clone(),
         protocol: defaults.protocol.clone(),
         bounds: defaults.bounds,
+        streams: defaults.streams,
+        deadline: defaults.deadline.clone(),
         ..Terms::default()
     };
     let what = match node.find("name").map(|name| &name.data) {

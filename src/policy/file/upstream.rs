@@ -35,6 +35,7 @@ pub(super) struct Target {
     url: Option<Url>,
     connect_timeout: Duration,
     response_header_timeout: Duration,
+    response_idle_timeout: Duration,
     idle_timeout: Duration,
     idle_connections_max: usize,
 }
@@ -45,6 +46,7 @@ impl Default for Target {
             url: None,
             connect_timeout: Upstream::CONNECT_TIMEOUT,
             response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
+            response_idle_timeout: Upstream::RESPONSE_IDLE_TIMEOUT,
             idle_timeout: Upstream::IDLE_TIMEOUT,
             idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
         }
@@ -72,6 +74,7 @@ impl Target {
             query: url.query,
             connect_timeout: self.connect_timeout,
             response_header_timeout: self.response_header_timeout,
+            response_idle_timeout: self.response_idle_timeout,
             idle_timeout: self.idle_timeout,
             idle_connections_max: self.idle_connections_max,
         })
@@ -95,6 +98,11 @@ const TARGET: &[Key<Target>] = &[
         show: |t| Shown::value(duration(t.response_header_timeout)),
     },
     Key {
+        name: "response_idle_timeout",
+        read: |t, n, r| r.duration(n, &mut t.response_idle_timeout),
+        show: |t| Shown::value(duration(t.response_idle_timeout)),
+    },
+    Key {
         name: "idle_timeout",
         read: read_idle_timeout,
         show: |t| Shown::value(duration(t.idle_timeout)),
@@ -116,6 +124,7 @@ pub(super) fn settings(upstream: &Upstream) -> Vec<Setting> {
         url: None,
         connect_timeout: upstream.connect_timeout,
         response_header_timeout: upstream.response_header_timeout,
+        response_idle_timeout: upstream.response_idle_timeout,
         idle_timeout: upstream.idle_timeout,
         idle_connections_max: upstream.idle_connections_max,
     };
