@@ -63,7 +63,7 @@ impl Client {
 /// What serves the requests of all connections.
 pub trait Serve: Clone + Send + Sync + 'static {
     /// The body of an answer. It is dropped when the exchange has ended, however it ended.
-    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>
+    type Body: Body<Data = Bytes, Error: Error + Send + Sync + Unpin + 'static>
         + Send
         + Unpin
         + 'static;
@@ -234,23 +234,20 @@ fn reason(error: &hyper::Error) -> &'static str {
 
 /// A body that keeps its exchange in flight. The library drops what it has not written yet when it
 /// hears that a body failed; so it hears of that only when what came before is written.
-struct Tracked<B> {
+struct Tracked<B: Body> {
     body: B,
-    failure: Option<Box<dyn Error + Send + Sync>>,
+    failure: Option<B::Error>,
     exchange: InFlight<TcpStream>,
 }
 
-impl<B> Body for Tracked<B>
-where
-    B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
-{
+impl<B: Body<Error: Unpin> + Unpin> Body for Tracked<B> {
     type Data = B::Data;
-    type Error = Box<dyn Error + Send + Sync>;
+    type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, Self::Error>>> {
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let this = &mut *self;
         if this.failure.is_none() {
             match ready!(Pin::new(&mut this.body).poll_frame(cx)) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::policy::plan::{Bounds, Cors, Pass, Protocol, Upstream};
+use crate::policy::plan::{Bounds, Cors, Deadlines, Pass, Protocol, Streams, Upstream};
 
 #[test]
 fn a_host_is_a_name_or_an_address_and_perhaps_a_port() {
@@ -147,6 +147,8 @@ fn a_request_names_its_host_one_way() {
 
 fn pass(path: &str, endpoints: &[&str]) -> Route {
     Route {
+        streams: Streams::default(),
+        deadline: Deadlines::default(),
         name: String::new(),
         path: path.to_owned(),
         pass: Some(Pass {

@@ -49,6 +49,7 @@ pub(super) fn resolve(
         listen: draft.listen,
         status: draft.status.address,
         log: draft.log,
+        shutdown: draft.shutdown,
         routes,
     };
     Ok(Policy { plan, warnings })
@@ -370,5 +371,7 @@ fn route(terms: Terms, pass: Option<Pass>, upstream: Arc<Upstream>) -> Route {
         upstream,
         protocol: terms.protocol,
         bounds: terms.bounds,
+        streams: terms.streams,
+        deadline: terms.deadline,
     }
 }
