@@ -121,6 +121,8 @@ pub(crate) struct Log2 {
     pub(crate) connections: Vec<Option<Fault>>,
     pub(crate) calls: Vec<Call>,
     pub(crate) pings: usize,
+    /// How often settings of ours were confirmed.
+    pub(crate) confirmed: usize,
 }
 
 impl Log2 {
@@ -147,6 +149,8 @@ pub(crate) struct Manners {
     pub(crate) answers_pings: bool,
     /// Whether it makes room for more of a request's body.
     pub(crate) reads: bool,
+    /// Whether it answers a request that has only begun.
+    pub(crate) early: bool,
 }
 
 impl Default for Manners {
@@ -155,6 +159,7 @@ impl Default for Manners {
             streams_max: None,
             answers_pings: true,
             reads: true,
+            early: false,
         }
     }
 }
@@ -319,6 +324,7 @@ impl Peer {
                 self.change(stream, |call| call.reset = Some(u32::from_be_bytes(code)));
             }
             SETTINGS if flags & ACK == 0 => self.write(SETTINGS, ACK, 0, &[]),
+            SETTINGS => self.shared.note(|log| log.confirmed += 1),
             PING if flags & ACK == 0 => {
                 self.shared.note(|log| log.pings += 1);
                 if self.manners.answers_pings {
@@ -327,8 +333,15 @@ impl Peer {
             }
             _ => {}
         }
-        if matches!(kind, HEADERS | DATA) && flags & END_STREAM != 0 {
+        let ended = matches!(kind, HEADERS | DATA) && flags & END_STREAM != 0;
+        if ended {
             self.change(stream, |call| call.complete = true);
+        }
+        if if self.manners.early {
+            kind == HEADERS
+        } else {
+            ended
+        } {
             self.answer(stream);
         }
         Ok(())
@@ -348,8 +361,7 @@ impl Peer {
     fn change(&self, stream: u32, change: impl FnOnce(&mut Call)) {
         self.shared.note(|log| {
             let mut calls = log.calls.iter_mut();
-            let call =
-                calls.find(|call| call.connection == self.number && call.stream == stream);
+            let call = calls.find(|call| call.connection == self.number && call.stream == stream);
             change(call.expect("a stream that was begun"));
         });
     }
