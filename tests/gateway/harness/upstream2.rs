@@ -1,6 +1,7 @@
 //! A fake upstream that speaks HTTP/2, frame by frame and without a library, so that it can say
 //! anything at any time. It reads no header block: a request is known by its body.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -93,7 +94,7 @@ impl Reply2 {
 }
 
 /// A request as it arrived.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Call {
     /// Which connection it came on, counted from 0.
     pub(crate) connection: usize,
@@ -103,6 +104,19 @@ pub(crate) struct Call {
     pub(crate) complete: bool,
     /// The code with which the gateway reset the stream, if it did.
     pub(crate) reset: Option<u32>,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (stream, complete, reset) = (self.stream, self.complete, self.reset);
+        let body = String::from_utf8_lossy(&self.body);
+        let shown: String = body.chars().take(1000).collect();
+        write!(
+            f,
+            "{stream} on {} (complete: {complete}, reset: {reset:?}): {shown}",
+            self.connection
+        )
+    }
 }
 
 impl Call {
