@@ -14,6 +14,7 @@ mod headers;
 mod hosts;
 mod hygiene;
 mod limits;
+mod names;
 mod observation;
 mod placing;
 mod proxying;
