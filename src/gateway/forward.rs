@@ -7,13 +7,12 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, COOKIE, HOST, TRANSFER
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
-use hyper::body::Incoming;
 
 use super::agree::Routing;
 use super::hop;
 use super::outbound::{Lease, Outbound, Pool};
 use super::sender::Sender;
-use crate::net::upstream::Failure;
+use crate::net::upstream::{Failure, Inbound};
 use crate::policy::plan::Upstream;
 use crate::protocol::header;
 use crate::protocol::refusal::{HttpFault, UpstreamFault};
@@ -116,7 +115,7 @@ impl Destination {
     pub(super) async fn send(
         &self,
         request: Request<Outbound>,
-    ) -> Result<(Response<Incoming>, Lease), UpstreamFault> {
+    ) -> Result<(Response<Inbound>, Lease), UpstreamFault> {
         let sent = self.pool.send(request).await;
         let (response, lease) = sent.map_err(|failure| self.fault(&failure))?;
         let broken = |what, detail: String| {
@@ -170,6 +169,7 @@ impl Destination {
             Failure::HeaderTimeout => {
                 timeout("response_header_timeout", upstream.response_header_timeout)
             }
+            Failure::Resolve(_) => failed("has a name that could not be resolved"),
             Failure::Connect(_) => failed("cannot be reached"),
             Failure::Broken(_) => failed("broke off before it answered"),
         }

@@ -24,6 +24,15 @@ pub(super) enum Outbound {
     Passed(Box<Passing>),
 }
 
+impl upstream::Outbound for Outbound {
+    fn again(&self) -> Option<Outbound> {
+        match self {
+            Outbound::Whole(bytes) => Some(Outbound::Whole(bytes.clone())),
+            Outbound::Passed(_) => None,
+        }
+    }
+}
+
 /// A body was cut off before its end; whoever cut it knows why.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut;

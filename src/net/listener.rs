@@ -1,5 +1,6 @@
 //! Accepting clients, and the life of one connection over HTTP/1.1.
 
+use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -62,7 +63,10 @@ impl Client {
 /// What serves the requests of all connections.
 pub trait Serve: Clone + Send + Sync + 'static {
     /// The body of an answer. It is dropped when the exchange has ended, however it ended.
-    type Body: Body<Data = Bytes, Error = hyper::Error> + Send + Unpin + 'static;
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static;
 
     /// Answers one request of `client`.
     fn serve(
@@ -232,23 +236,27 @@ fn reason(error: &hyper::Error) -> &'static str {
 /// hears that a body failed; so it hears of that only when what came before is written.
 struct Tracked<B> {
     body: B,
-    failure: Option<hyper::Error>,
+    failure: Option<Box<dyn Error + Send + Sync>>,
     exchange: InFlight<TcpStream>,
 }
 
-impl<B: Body<Error = hyper::Error> + Unpin> Body for Tracked<B> {
+impl<B> Body for Tracked<B>
+where
+    B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
+{
     type Data = B::Data;
-    type Error = hyper::Error;
+    type Error = Box<dyn Error + Send + Sync>;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<B::Data>, Self::Error>>> {
         let this = &mut *self;
         if this.failure.is_none() {
             match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
-                Some(Err(failure)) => this.failure = Some(failure),
-                frame => return Poll::Ready(frame),
+                Some(Err(failure)) => this.failure = Some(failure.into()),
+                Some(Ok(frame)) => return Poll::Ready(Some(Ok(frame))),
+                None => return Poll::Ready(None),
             }
             // Until it asks again, the library has tried to write all that it has.
             cx.waker().wake_by_ref();

@@ -324,8 +324,26 @@ pub struct Upstream {
     pub idle_timeout: Duration,
     /// Most unused connections that are kept.
     pub idle_connections_max: usize,
+    /// Which HTTP it speaks.
+    pub http: Http,
+    /// Most requests at once on one HTTP/2 connection, where the upstream takes so many.
+    pub http2_streams_max: usize,
+    /// How often a peer with open HTTP/2 streams is asked whether it is there, and how long it may
+    /// take to say so.
+    pub http2_ping_interval: Duration,
     /// How it is told where a request came from.
     pub forwarded: Forwarded,
+}
+
+/// Which HTTP an upstream speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Http {
+    /// HTTP/1.1.
+    V1,
+    /// HTTP/2, known beforehand.
+    V2,
+    /// What it chooses in the TLS handshake; HTTP/1.1 where there is none.
+    Auto,
 }
 
 /// How an upstream is told where a request came from. Whatever a request says of it itself is
@@ -357,6 +375,9 @@ impl Upstream {
             response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
             idle_timeout: Upstream::IDLE_TIMEOUT,
             idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
+            http: Upstream::HTTP,
+            http2_streams_max: Upstream::HTTP2_STREAMS_MAX,
+            http2_ping_interval: Upstream::HTTP2_PING_INTERVAL,
             forwarded: Upstream::FORWARDED,
         }
     }
@@ -369,6 +390,12 @@ impl Upstream {
     pub const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
     /// The default: enough for a sidecar under load.
     pub const IDLE_CONNECTIONS_MAX: usize = 256;
+    /// The default.
+    pub const HTTP: Http = Http::Auto;
+    /// The default: what servers take by default too.
+    pub const HTTP2_STREAMS_MAX: usize = 100;
+    /// The default: a peer that vanished is noticed within a minute.
+    pub const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(20);
     /// The default: what most servers can read.
     pub const FORWARDED: Forwarded = Forwarded::XForwarded;
 }
