@@ -1,6 +1,29 @@
 //! Routes that pass requests through, what browsers are told, and whom the gateway believes.
 
-use crate::{assert_one, errors_of, with_route};
+use weirgate::policy::plan::{Forwarded, ForwardedBy};
+
+use crate::merging::EVERY_KEY;
+use crate::{Files, assert_one, errors_of, with_route};
+
+#[test]
+fn every_such_key_reaches_the_plan() {
+    let plan = Files::new(&[("p.yaml", EVERY_KEY)]).load().unwrap().plan;
+    let proxies = plan.listen.trusted_proxies.iter().map(ToString::to_string);
+    assert_eq!(proxies.collect::<Vec<_>>(), ["10.0.0.0/8", "::1/128"]);
+    assert_eq!(plan.listen.forwarded, ForwardedBy::Forwarded);
+    let (read, all) = (&plan.routes[0], &plan.routes[1]);
+    assert_eq!(
+        format!("{:?}", read.cors),
+        "Cors { headers: [\"X-Tenant\"], max_age: 300s, credentials: true }"
+    );
+    assert_eq!(read.upstream.forwarded, Forwarded::Both);
+    assert_eq!(all.path, "/all/*");
+    let endpoints = all.pass.as_ref().map(|pass| pass.endpoints.clone());
+    assert_eq!(
+        (endpoints, &read.pass),
+        (Some(vec!["/mcp".to_owned()]), &None)
+    );
+}
 
 fn passing(rest: &str) -> String {
     with_route(&format!(
@@ -113,7 +136,7 @@ fn proxies_are_ranges_of_addresses() {
     assert!(errors_of(&listen("[ 10.0.0.0/8, \"fd00::/8\", 127.0.0.1 ]")).is_empty());
     assert_one(&listen("[ 10.0.0.1/8 ]"), "1:30", "bits behind its length");
     assert_one(&listen("[ 0.0.0.0/0 ]"), "1:30", "every address");
-    assert_one(&listen("10.0.0.0/8"), "1:29", "expected a list");
+    assert_one(&listen("10.0.0.0/8"), "1:28", "expected a list");
     assert_one(
         &format!("listen: {{ forwarded: both }}\n{}", with_route("")),
         "1:22",
