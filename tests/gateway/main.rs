@@ -18,3 +18,4 @@ mod observation;
 mod placing;
 mod proxying;
 mod running;
+mod streams;

@@ -12,6 +12,7 @@ mod errors;
 mod merging;
 mod mutations;
 mod secrets;
+mod streams;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
