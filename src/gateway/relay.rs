@@ -15,14 +15,14 @@ use http::header::{CONTENT_LENGTH, HeaderName};
 use http::response::Parts;
 use http::{HeaderValue, Response, Version};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
 use self::events::{Events, Form};
 use self::flow::Flow;
 use self::patience::Patience;
-use super::hop;
 use super::outbound::Lease;
+use super::{cors, hop};
+use crate::net::upstream::Inbound;
 use crate::observe::{End, Exchange};
 use crate::policy::plan::{Route, StreamEnd};
 use crate::protocol::header;
@@ -46,7 +46,7 @@ pub(super) enum Source {
 #[derive(Debug)]
 pub enum StreamFault {
     /// The upstream broke it off.
-    Upstream(hyper::Error),
+    Upstream(Box<dyn Error + Send + Sync>),
     /// It reached this limit of the policy.
     Limit(&'static str),
     /// The process ends, and the policy says that such a stream breaks off.
@@ -162,7 +162,8 @@ impl Body for Outgoing {
 fn arrive(head: &mut Parts, era: Era) {
     head.version = Version::HTTP_11;
     hop::strip(&mut head.headers, |name| {
-        era == Era::Modern && header::is_of_session(name)
+        // Which pages may read an answer is for the hop to the browser to say.
+        (era == Era::Modern && header::is_of_session(name)) || name.starts_with(cors::PREFIX)
     });
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     let one = match (lengths.next(), lengths.next()) {
@@ -178,7 +179,7 @@ fn arrive(head: &mut Parts, era: Era) {
 
 /// The upstream's answer, as it goes on.
 #[must_use]
-pub(super) fn pass(response: Response<Incoming>, lease: Lease, era: Era) -> Response<Source> {
+pub(super) fn pass(response: Response<Inbound>, lease: Lease, era: Era) -> Response<Source> {
     let (head, rest) = response.into_parts();
     resume(head, None, rest, lease, era)
 }
@@ -188,7 +189,7 @@ pub(super) fn pass(response: Response<Incoming>, lease: Lease, era: Era) -> Resp
 pub(super) fn resume(
     mut head: Parts,
     held: Option<Bytes>,
-    rest: Incoming,
+    rest: Inbound,
     lease: Lease,
     era: Era,
 ) -> Response<Source> {

@@ -65,6 +65,11 @@ fn what_is_no_time_and_no_tool_is_refused() {
             "5:17",
             "is not a key of `deadline`",
         ),
+        (
+            "    path: /x\n    pass: true\n    deadline: { call: 1s }\n",
+            "7:15",
+            "nothing is enforced by `deadline`",
+        ),
         ("    streams: { keep_alive: on }\n", "5:28", "`on`"),
         ("    streams: { idle_timeout: off }\n", "5:30", "`off`"),
     ] {

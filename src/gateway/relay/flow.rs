@@ -5,7 +5,6 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::StreamFault;
@@ -13,6 +12,7 @@ use super::events::Events;
 use super::patience::{Due, Patience};
 use crate::gateway::outbound::Lease;
 use crate::net::alarm::Alarm;
+use crate::net::upstream::Inbound;
 use crate::observe::End;
 
 /// An answer of the upstream on its way.
@@ -21,7 +21,7 @@ pub(in crate::gateway) struct Flow {
     held: Option<Bytes>,
     /// The rest, and the connection that it comes from; absent once the answer has ended. Dropping
     /// them ends what the upstream is doing.
-    upstream: Option<(Incoming, Lease)>,
+    upstream: Option<(Inbound, Lease)>,
     watch: Option<Watch>,
     /// The end that we put to it, if it was not the upstream.
     ended: Option<End>,
@@ -49,7 +49,7 @@ pub(super) enum Step {
 
 impl Flow {
     /// The answer that begins with `held` and goes on with `rest`.
-    pub(super) fn new(held: Option<Bytes>, rest: Incoming, lease: Lease) -> Flow {
+    pub(super) fn new(held: Option<Bytes>, rest: Inbound, lease: Lease) -> Flow {
         Flow {
             held,
             upstream: Some((rest, lease)),
@@ -136,7 +136,7 @@ impl Flow {
     }
 
     pub(super) fn is_end_stream(&self) -> bool {
-        let ended = |(rest, _): &(Incoming, Lease)| rest.is_end_stream();
+        let ended = |(rest, _): &(Inbound, Lease)| rest.is_end_stream();
         self.held.is_none() && self.upstream.as_ref().is_none_or(ended)
     }
 
