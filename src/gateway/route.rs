@@ -1,7 +1,7 @@
 //! From the head of a request to its route: form, path, `Host` and `Origin`.
 
-use http::Uri;
 use http::request::Parts;
+use http::{Uri, Version};
 
 use crate::policy::host::{address, is_loopback};
 use crate::policy::plan::{Hosts, Listen, Origins, Route};
@@ -49,7 +49,7 @@ pub(super) fn find<'r, T>(
     head: &Parts,
     fields: &Fields<'_>,
 ) -> Result<&'r T, HttpFault> {
-    let host = host(&head.uri, fields.host)?;
+    let host = host(head.version, &head.uri, fields.host)?;
     let path = head.uri.path();
     if path.starts_with("/.well-known/") || path == "/.well-known" {
         return Err(HttpFault::WellKnown);
@@ -81,11 +81,15 @@ fn is_path(route: &str, path: &str) -> bool {
 }
 
 /// The host that a request names, one way only: `Host` once, and equal to the authority of an
-/// absolute target where there is one. An IPv6 address keeps its brackets.
-fn host<'h>(uri: &Uri, host: Reading<'h>) -> Result<&'h str, HttpFault> {
+/// absolute target where there is one; over HTTP/2 the authority stands for it (RFC 9113, 8.3.1). An
+/// IPv6 address keeps its brackets.
+fn host<'h>(version: Version, uri: &'h Uri, host: Reading<'h>) -> Result<&'h str, HttpFault> {
     let unclear = |why| HttpFault::HostUnclear { why };
     let value = match host {
-        Reading::Absent => return Err(unclear("is missing")),
+        Reading::Absent => match uri.authority() {
+            Some(authority) if version == Version::HTTP_2 => authority.as_str().as_bytes(),
+            Some(_) | None => return Err(unclear("is missing")),
+        },
         Reading::Repeated => return Err(unclear("stands more than once")),
         Reading::Once(value) => value,
     };

@@ -1,39 +1,30 @@
-//! Accepting clients, and the life of one connection over HTTP/1.1.
+//! Accepting clients.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, sleep};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::task::TaskTracker;
 
-use super::alarm::Alarm;
-use super::wire::{InFlight, Watch, wire};
+use super::connection;
+use super::ending::Phases;
 use crate::policy::plan::Listen;
+
+pub use super::ending::Phase;
 
 /// The pause after a failed accept doubles between these: with no descriptor left, trying again at
 /// once would only burn the processor.
 const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(5);
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// The HTTP library answers a head over its own limits with a bare 431; ours lie well below these,
-/// and say which limit it was. Up to this number it keeps header fields on its stack.
-const LIBRARY_HEADERS: usize = 100;
-const LIBRARY_BUFFER_MIN: usize = 128 << 10;
-
-/// How often a client is looked for that has sent more than is read ahead of its exchange: its end
-/// stands behind that.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-
 /// Whom a connection leads to, and over what.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
@@ -45,8 +36,9 @@ pub struct Client {
 
 /// What serves the requests of all connections.
 pub trait Serve: Clone + Send + Sync + 'static {
-    /// The body of an answer. It is dropped when the exchange has ended, however it ended.
-    type Body: Body<Data = Bytes, Error = hyper::Error> + Send + Unpin + 'static;
+    /// The body of an answer. It is dropped when the exchange has ended, however it ended; if it
+    /// fails, the client gets an answer that is visibly cut short.
+    type Body: Body<Data = Bytes> + Send + Unpin + 'static;
 
     /// Answers one request of `client`.
     fn serve(
@@ -62,6 +54,11 @@ pub trait Serve: Clone + Send + Sync + 'static {
     fn accept_failed(&self, error: &io::Error);
 }
 
+/// Stands among the extensions of a request that had a length beside its chunks: hops before us may
+/// have gone by the one, and the HTTP library goes by the other and hides the first.
+#[derive(Clone, Copy, Debug)]
+pub struct LengthBesideChunks;
+
 /// A connection that ended before an exchange, or between two of them in the middle of a head.
 #[derive(Clone, Debug)]
 pub struct ConnectionEnd {
@@ -75,14 +72,45 @@ pub struct ConnectionEnd {
     pub reason: &'static str,
 }
 
-/// Accepts connections on `listener` for as long as it is polled.
-pub async fn serve(listener: TcpListener, listen: Listen, service: impl Serve) {
+/// The connections of a process, as whoever ends it sees them.
+#[derive(Clone, Debug)]
+pub struct Connections {
+    /// How far the process is on its way to its end.
+    pub phases: watch::Receiver<Phase>,
+    /// The tasks of the connections, and the listener's own.
+    pub tasks: TaskTracker,
+}
+
+/// Accepts connections on `listener` until the process takes no more of them.
+pub async fn serve(
+    listener: TcpListener,
+    listen: Listen,
+    service: impl Serve,
+    connections: Connections,
+) {
+    let listen = Arc::new(listen);
+    let mut draining = connections.phases.clone();
+    let draining = draining.wait_for(|phase| *phase > Phase::Serving);
+    tokio::select! {
+        () = accept(&listener, &listen, &service, &connections) => {}
+        _ = draining => {}
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    listen: &Arc<Listen>,
+    service: &impl Serve,
+    connections: &Connections,
+) {
     let mut pause = ACCEPT_PAUSE_MIN;
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 pause = ACCEPT_PAUSE_MIN;
-                tokio::spawn(connection(stream, peer, listen.clone(), service.clone()));
+                let phases = Phases::new(connections.phases.clone());
+                let serving = plain(stream, peer, listen.clone(), service.clone(), phases);
+                connections.tasks.spawn(serving);
             }
             Err(error) => {
                 service.accept_failed(&error);
@@ -93,163 +121,19 @@ pub async fn serve(listener: TcpListener, listen: Listen, service: impl Serve) {
     }
 }
 
-/// Serves one connection until it ends.
-async fn connection(stream: TcpStream, peer: SocketAddr, listen: Listen, service: impl Serve) {
-    let begun = Instant::now();
+/// Serves a connection that is not encrypted.
+async fn plain(
+    stream: TcpStream,
+    peer: SocketAddr,
+    listen: Arc<Listen>,
+    service: impl Serve,
+    phases: Phases,
+) {
     // Answers are written whole; waiting for more would only delay the last piece.
     let _ = stream.set_nodelay(true);
     let client = Client {
         address: peer,
         tls: false,
     };
-    let (wire, watch) = wire(stream);
-    let answering = service_fn(|request| {
-        let exchange = watch.begin_exchange();
-        let answer = service.serve(client, request);
-        async move {
-            let response = answer.await;
-            Ok::<_, std::convert::Infallible>(response.map(|body| Tracked {
-                body,
-                failure: None,
-                exchange,
-            }))
-        }
-    });
-    let mut library = http1::Builder::new();
-    // The watch over the connection notices a client that has gone, whatever the library reads.
-    library.half_close(true);
-    library.max_buf_size(LIBRARY_BUFFER_MIN.max(listen.header_bytes_max * 4));
-    if listen.header_count_max * 3 / 2 > LIBRARY_HEADERS {
-        library.max_headers(listen.header_count_max * 3 / 2);
-    }
-    let library = library.serve_connection(TokioIo::new(wire), answering);
-    let end = drive(library, &watch, listen.header_read_timeout).await;
-    let reason = match end {
-        End::Client if watch.exchanges() > 0 => return,
-        End::Client => "closed_before_request",
-        End::Silent { head_begun: false } if watch.exchanges() > 0 => return,
-        End::Silent { .. } => "header_read_timeout",
-        End::Gone => return,
-        // The body of an answer failed, and its exchange accounts for that.
-        End::Failed(error) if error.is_user() => return,
-        End::Failed(error) => match watch.idle() {
-            Some(idle) if watch.exchanges() == 0 || idle.head_begun || error.is_parse() => {
-                reason(&error)
-            }
-            // Whoever resets a connection between two exchanges has only ended it.
-            Some(_) | None => return,
-        },
-    };
-    service.connection_ended(ConnectionEnd {
-        peer,
-        received: watch.received(),
-        duration: begun.elapsed(),
-        reason,
-    });
-}
-
-/// How a connection ended.
-enum End {
-    /// It was closed in good order between two exchanges.
-    Client,
-    /// The client went in the middle of an exchange.
-    Gone,
-    /// No complete head came in time.
-    Silent { head_begun: bool },
-    /// The HTTP library gave up.
-    Failed(hyper::Error),
-}
-
-/// Drives the library's connection, and watches over it: for the client's end while the library
-/// does not look, and for silence. One timer serves all heads of the connection; it is set anew
-/// only when it fires, so that a request costs no timer.
-async fn drive<C>(library: C, watch: &Watch<TcpStream>, head_timeout: Duration) -> End
-where
-    C: Future<Output = Result<(), hyper::Error>>,
-{
-    let mut library = pin!(library);
-    let mut alarm = Alarm::new(Instant::now() + head_timeout);
-    poll_fn(|cx| {
-        watch.begin_turn();
-        if let Poll::Ready(end) = library.as_mut().poll(cx) {
-            return Poll::Ready(match end {
-                Ok(()) => End::Client,
-                Err(error) => End::Failed(error),
-            });
-        }
-        if watch.poll_gone(cx).is_ready() {
-            return Poll::Ready(End::Gone);
-        }
-        let full = watch.is_full();
-        if full && alarm.deadline() > Instant::now() + LOOK_INTERVAL {
-            alarm.reset(Instant::now() + LOOK_INTERVAL);
-        }
-        while alarm.poll(cx).is_ready() {
-            let now = Instant::now();
-            let deadline = match watch.idle() {
-                None if full => now + LOOK_INTERVAL,
-                None => now + head_timeout,
-                Some(idle) if idle.since + head_timeout > now => idle.since + head_timeout,
-                Some(idle) => {
-                    return Poll::Ready(End::Silent {
-                        head_begun: idle.head_begun,
-                    });
-                }
-            };
-            alarm.reset(deadline);
-        }
-        Poll::Pending
-    })
-    .await
-}
-
-fn reason(error: &hyper::Error) -> &'static str {
-    if error.is_parse_too_large() {
-        "head_too_large"
-    } else if error.is_parse() {
-        "not_http"
-    } else if error.is_incomplete_message() {
-        "closed_in_head"
-    } else {
-        "connection_failed"
-    }
-}
-
-/// A body that keeps its exchange in flight. The library drops what it has not written yet when it
-/// hears that a body failed; so it hears of that only when what came before is written.
-struct Tracked<B> {
-    body: B,
-    failure: Option<hyper::Error>,
-    exchange: InFlight<TcpStream>,
-}
-
-impl<B: Body<Error = hyper::Error> + Unpin> Body for Tracked<B> {
-    type Data = B::Data;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, hyper::Error>>> {
-        let this = &mut *self;
-        if this.failure.is_none() {
-            match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
-                Some(Err(failure)) => this.failure = Some(failure),
-                frame => return Poll::Ready(frame),
-            }
-            // Until it asks again, the library has tried to write all that it has.
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        ready!(this.exchange.poll_written(cx));
-        Poll::Ready(this.failure.take().map(Err))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
+    connection::serve(stream, client, None, &listen, &service, phases).await;
 }

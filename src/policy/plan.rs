@@ -16,6 +16,8 @@ pub struct Plan {
     pub listen: Listen,
     /// Where `/healthz` and `/readyz` are served.
     pub status: SocketAddr,
+    /// How the process ends.
+    pub shutdown: Shutdown,
     /// The access log.
     pub log: Log,
     /// The routes, in the order of the files.
@@ -33,6 +35,12 @@ pub struct Listen {
     pub header_bytes_max: usize,
     /// How long a client may take to send its head, and to begin a request on an idle connection.
     pub header_read_timeout: Duration,
+    /// How long a client may take to agree on a protocol.
+    pub handshake_timeout: Duration,
+    /// How long a client may take nothing of an answer that is there for it.
+    pub write_idle_timeout: Duration,
+    /// Most requests that a client may have in flight on one HTTP/2 connection.
+    pub http2_streams_max: u32,
 }
 
 impl Default for Listen {
@@ -42,6 +50,29 @@ impl Default for Listen {
             header_count_max: 64,
             header_bytes_max: 32 << 10,
             header_read_timeout: Duration::from_secs(60),
+            handshake_timeout: Duration::from_secs(10),
+            write_idle_timeout: Duration::from_secs(300),
+            http2_streams_max: 100,
+        }
+    }
+}
+
+/// How the process ends when it is told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shutdown {
+    /// How long new work is still taken once the probes say that there should be none: whoever
+    /// sends it learns of that only with the next probe.
+    pub notice: Duration,
+    /// How long requests in flight may then take to finish; what is left is broken off.
+    pub timeout: Duration,
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Shutdown {
+            notice: Duration::from_secs(2),
+            // With the notice and the last lines of the log, within the 30 s that Kubernetes grants.
+            timeout: Duration::from_secs(25),
         }
     }
 }

@@ -1,11 +1,13 @@
-//! What stands once in a policy: `listen`, `status`, `log` and `defaults`.
+//! What stands once in a policy: `listen`, `status`, `shutdown`, `log` and `defaults`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::policy::finding::Origin;
 use crate::policy::host::parse_address;
-use crate::policy::plan::{Bounds, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol};
+use crate::policy::plan::{
+    Bounds, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol, Shutdown,
+};
 use crate::policy::unit::{duration, size};
 
 use super::Setting;
@@ -21,6 +23,7 @@ use super::upstream::{self, DraftUpstream, Target};
 pub(super) struct Draft {
     pub(super) listen: Listen,
     pub(super) status: Status,
+    pub(super) shutdown: Shutdown,
     pub(super) log: Log,
     pub(super) defaults: Defaults,
     /// Where the addresses were written, if they were.
@@ -54,7 +57,7 @@ pub(super) struct Defaults {
 }
 
 /// The keys that only the gateway file has.
-pub(super) const GATEWAY_KEYS: [&str; 4] = ["listen", "status", "log", "defaults"];
+pub(super) const GATEWAY_KEYS: [&str; 5] = ["listen", "status", "shutdown", "log", "defaults"];
 
 /// The keys of a file. The defaults come before what builds on them.
 pub(super) const ROOT: &[Key<Draft>] = &[
@@ -77,6 +80,13 @@ pub(super) const ROOT: &[Key<Draft>] = &[
                 .map(|address| Origin::from(&address.place));
         },
         show: |d| key::show(STATUS, &d.status),
+    },
+    Key {
+        name: "shutdown",
+        read: |d, n, r| {
+            key::read(n, "`shutdown`", SHUTDOWN, &mut d.shutdown, r);
+        },
+        show: |d| key::show(SHUTDOWN, &d.shutdown),
     },
     Key {
         name: "log",
@@ -137,6 +147,21 @@ const LISTEN: &[Key<Listen>] = &[
         read: |l, n, r| r.duration(n, &mut l.header_read_timeout),
         show: |l| Shown::value(duration(l.header_read_timeout)),
     },
+    Key {
+        name: "handshake_timeout",
+        read: |l, n, r| r.duration(n, &mut l.handshake_timeout),
+        show: |l| Shown::value(duration(l.handshake_timeout)),
+    },
+    Key {
+        name: "write_idle_timeout",
+        read: |l, n, r| r.duration(n, &mut l.write_idle_timeout),
+        show: |l| Shown::value(duration(l.write_idle_timeout)),
+    },
+    Key {
+        name: "http2_streams_max",
+        read: |l, n, r| r.count(n, 1..=10_000, &mut l.http2_streams_max),
+        show: |l| Shown::value(l.http2_streams_max),
+    },
 ];
 
 const STATUS: &[Key<Status>] = &[Key {
@@ -151,6 +176,19 @@ const STATUS: &[Key<Status>] = &[Key {
     },
     show: |s| Shown::value(s.address),
 }];
+
+const SHUTDOWN: &[Key<Shutdown>] = &[
+    Key {
+        name: "notice",
+        read: |s, n, r| r.duration(n, &mut s.notice),
+        show: |s| Shown::value(duration(s.notice)),
+    },
+    Key {
+        name: "timeout",
+        read: |s, n, r| r.duration(n, &mut s.timeout),
+        show: |s| Shown::value(duration(s.timeout)),
+    },
+];
 
 /// The words for [`LogFormat`].
 const LOG_FORMATS: [(&str, LogFormat); 3] = [
@@ -237,6 +275,12 @@ pub(super) fn settings(plan: &Plan) -> Vec<Setting> {
         "status",
         &status,
         &Status::default(),
+    ));
+    settings.extend(key::differences(
+        SHUTDOWN,
+        "shutdown",
+        &plan.shutdown,
+        &Shutdown::default(),
     ));
     settings.extend(key::differences(LOG, "log", &plan.log, &Log::default()));
     settings
