@@ -15,10 +15,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, Readiness};
 use crate::gateway::pipeline::Gateway;
-use crate::net::listener::{self, Connections, Phase};
+use crate::net::descriptor::Descriptors;
+use crate::net::listener::{self, Phase, Shared};
 use crate::observe::{Level, Log};
 use crate::policy::file::Policy;
-use crate::policy::plan::{Plan, Shutdown};
+use crate::policy::plan::{Listen, Plan, Shutdown};
 
 /// How long the last lines of the log may take.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
@@ -196,11 +197,12 @@ pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Start
     tokio::spawn(admin::serve(probes, readiness, log.clone()));
     let (phase, phases) = watch::channel(Phase::Serving);
     let tasks = TaskTracker::new();
-    let connections = Connections {
+    let shared = Shared {
         phases,
         tasks: tasks.clone(),
+        descriptors: descriptors(&plan.listen, log),
     };
-    let serving = listener::serve(listener, plan.listen.clone(), gateway, connections);
+    let serving = listener::serve(listener, plan.listen.clone(), gateway, shared);
     tasks.spawn(serving);
     Ok(Started {
         listen,
@@ -209,6 +211,32 @@ pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Start
         drain,
         tasks,
     })
+}
+
+/// Raises the limit of open files, and warns where it is too low for what the policy allows.
+fn descriptors(listen: &Listen, log: &Log) -> Option<Descriptors> {
+    let needed = Descriptors::needed(listen);
+    match Descriptors::raise() {
+        Ok(descriptors) => {
+            if descriptors.max() < needed {
+                log.event(
+                    Level::Warn,
+                    "the limit of open files is low",
+                    &[
+                        ("limit", &descriptors.max()),
+                        ("needed", &needed),
+                        ("hint", &"raise the hard limit (ulimit -Hn), or lower listen.connections_max: a connection may need one to its upstream"),
+                    ],
+                );
+            }
+            Some(descriptors)
+        }
+        Err(error) => {
+            let message = "the limit of open files cannot be raised";
+            log.event(Level::Warn, message, &[("error", &error)]);
+            None
+        }
+    }
 }
 
 async fn bind(

@@ -34,6 +34,7 @@ pub struct Gateway(Arc<Running>);
 struct Running {
     listen: Listen,
     log: Log,
+    intake: Intake,
     routes: Vec<Serving>,
 }
 
@@ -73,6 +74,7 @@ impl Gateway {
         Ok(Gateway(Arc::new(Running {
             listen: plan.listen.clone(),
             log,
+            intake: Intake::new(plan.listen.requests_max),
             routes,
         })))
     }
@@ -96,7 +98,15 @@ impl listener::Serve for Gateway {
             probe: false,
             closes: false,
         };
-        let response = match answer(&self.0, head, body, &mut exchange, &mut to).await {
+        let (seat, full) = match self.0.intake.seat() {
+            Ok(seat) => (Some(seat), None),
+            Err(fault) => (None, Some(fault)),
+        };
+        let answered = match &seat {
+            Some(seat) => answer(&self.0, head, body, seat, &mut exchange, &mut to).await,
+            None => turn_away(),
+        };
+        let response = match answered {
             Ok(response) => response,
             Err(refusal) => {
                 let telling = refusal.telling();

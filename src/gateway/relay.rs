@@ -11,6 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::hop;
+use super::intake::Seat;
 use super::outbound::Lease;
 use crate::observe::{End, Exchange};
 use crate::protocol::header;
@@ -39,13 +40,19 @@ pub(super) enum Source {
 pub struct Outgoing {
     source: Source,
     exchange: Exchange,
+    /// Held until the answer has been sent or dropped; a request that got none was refused.
+    _seat: Option<Seat>,
 }
 
 impl Outgoing {
     /// The answer made of `source`, accounted for in `exchange`.
     #[must_use]
-    pub(super) fn new(source: Source, exchange: Exchange) -> Outgoing {
-        let mut outgoing = Outgoing { source, exchange };
+    pub(super) fn new(source: Source, exchange: Exchange, seat: Option<Seat>) -> Outgoing {
+        let mut outgoing = Outgoing {
+            source,
+            exchange,
+            _seat: seat,
+        };
         // A body that is known to be empty is never asked for.
         if outgoing.is_end_stream() {
             outgoing.complete();

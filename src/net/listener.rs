@@ -1,6 +1,6 @@
 //! Accepting clients.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,14 +10,19 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::task::TaskTracker;
 
+use super::admission::Admission;
 use super::connection;
+use super::descriptor::{self, Descriptors};
 use super::ending::Phases;
 use crate::policy::plan::Listen;
+use crate::protocol::refusal::CONNECTION_REFUSED;
 
 pub use super::ending::Phase;
 
@@ -25,6 +30,16 @@ pub use super::ending::Phase;
 /// once would only burn the processor.
 const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(5);
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Most connections that are told at once that they are too many; further ones are closed unheard.
+const FAREWELLS_MAX: usize = 64;
+/// How long that may take.
+const FAREWELL_TIME: Duration = Duration::from_secs(1);
+/// How often it is reported that connections were refused.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// After what silence the system asks whether a client is still there, how often, and how many times.
+const PEER_IDLE: Duration = Duration::from_secs(60);
+const PEER_PROBE_INTERVAL: Duration = Duration::from_secs(15);
+const PEER_PROBES: u32 = 4;
 /// Whom a connection leads to, and over what.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
@@ -52,6 +67,10 @@ pub trait Serve: Clone + Send + Sync + 'static {
 
     /// A connection could not be accepted.
     fn accept_failed(&self, error: &io::Error);
+
+    /// So many connections were refused since the last word of it; the last of them because of the
+    /// limit with this key.
+    fn connections_refused(&self, limit: &'static str, count: u64);
 }
 
 /// Stands among the extensions of a request that had a length beside its chunks: hops before us may
@@ -72,50 +91,115 @@ pub struct ConnectionEnd {
     pub reason: &'static str,
 }
 
-/// The connections of a process, as whoever ends it sees them.
+/// What the connections of a process share.
 #[derive(Clone, Debug)]
-pub struct Connections {
+pub struct Shared {
     /// How far the process is on its way to its end.
     pub phases: watch::Receiver<Phase>,
-    /// The tasks of the connections, and the listener's own.
+    /// The tasks of the connections.
     pub tasks: TaskTracker,
+    /// How many descriptors the process may have, if that is known.
+    pub descriptors: Option<Descriptors>,
+}
+
+/// A listener with all that its connections are served by.
+struct Intake<V> {
+    listener: TcpListener,
+    listen: Arc<Listen>,
+    service: V,
+    shared: Shared,
+    admission: Admission,
+    farewells: Arc<Semaphore>,
 }
 
 /// Accepts connections on `listener` until the process takes no more of them.
-pub async fn serve(
-    listener: TcpListener,
-    listen: Listen,
-    service: impl Serve,
-    connections: Connections,
-) {
-    let listen = Arc::new(listen);
-    let mut draining = connections.phases.clone();
-    let draining = draining.wait_for(|phase| *phase > Phase::Serving);
+pub async fn serve(listener: TcpListener, listen: Listen, service: impl Serve, shared: Shared) {
+    keep_alive(&listener);
+    let mut phases = shared.phases.clone();
+    let intake = Intake {
+        listener,
+        admission: Admission::new(&listen),
+        listen: Arc::new(listen),
+        service,
+        shared,
+        farewells: Arc::new(Semaphore::new(FAREWELLS_MAX)),
+    };
     tokio::select! {
-        () = accept(&listener, &listen, &service, &connections) => {}
-        _ = draining => {}
+        () = intake.run() => {}
+        _ = phases.wait_for(|phase| *phase > Phase::Serving) => {}
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    listen: &Arc<Listen>,
-    service: &impl Serve,
-    connections: &Connections,
-) {
-    let mut pause = ACCEPT_PAUSE_MIN;
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                pause = ACCEPT_PAUSE_MIN;
-                let phases = Phases::new(connections.phases.clone());
-                let serving = plain(stream, peer, listen.clone(), service.clone(), phases);
-                connections.tasks.spawn(serving);
+/// Lets the system find out about clients that vanished without a word, such as a machine that lost
+/// its power. Accepted sockets have it from their listener, and cost no further call.
+fn keep_alive(listener: &TcpListener) {
+    let probing = TcpKeepalive::new()
+        .with_time(PEER_IDLE)
+        .with_interval(PEER_PROBE_INTERVAL)
+        .with_retries(PEER_PROBES);
+    // Where the system knows none of it, the time limits of the policy are left.
+    let _ = SockRef::from(listener).set_tcp_keepalive(&probing);
+}
+
+impl<V: Serve> Intake<V> {
+    async fn run(&self) {
+        let mut pause = ACCEPT_PAUSE_MIN;
+        let mut refusals = Refusals::default();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.accept() => accepted,
+                (limit, count) = refusals.due() => {
+                    self.service.connections_refused(limit, count);
+                    continue;
+                }
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    pause = ACCEPT_PAUSE_MIN;
+                    if let Err(limit) = self.take(stream, peer) {
+                        refusals.note(limit);
+                    }
+                }
+                Err(error) => {
+                    self.service.accept_failed(&error);
+                    sleep(pause).await;
+                    pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
+                }
             }
-            Err(error) => {
-                service.accept_failed(&error);
-                sleep(pause).await;
-                pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
+        }
+    }
+
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, peer) = self.listener.accept().await?;
+        match self.shared.descriptors {
+            Some(descriptors) if !descriptors.has_room_for(&stream) => {
+                Err(descriptor::exhausted())
+            }
+            Some(_) | None => Ok((stream, peer)),
+        }
+    }
+
+    /// Serves a connection, or tells it that there are too many.
+    fn take(&self, stream: TcpStream, peer: SocketAddr) -> Result<(), &'static str> {
+        let tasks = &self.shared.tasks;
+        match self.admission.admit(peer.ip()) {
+            Ok(admitted) => {
+                let phases = Phases::new(self.shared.phases.clone());
+                let (listen, service) = (self.listen.clone(), self.service.clone());
+                tasks.spawn(async move {
+                    plain(stream, peer, &listen, &service, phases).await;
+                    drop(admitted);
+                });
+                Ok(())
+            }
+            Err(limit) => {
+                if let Ok(permit) = self.farewells.clone().try_acquire_owned() {
+                    tasks.spawn(async move {
+                        let _ = timeout(FAREWELL_TIME, farewell(stream)).await;
+                        drop(permit);
+                    });
+                }
+                Err(limit)
             }
         }
     }
@@ -125,8 +209,8 @@ async fn accept(
 async fn plain(
     stream: TcpStream,
     peer: SocketAddr,
-    listen: Arc<Listen>,
-    service: impl Serve,
+    listen: &Listen,
+    service: &impl Serve,
     phases: Phases,
 ) {
     // Answers are written whole; waiting for more would only delay the last piece.
@@ -135,5 +219,43 @@ async fn plain(
         address: peer,
         tls: false,
     };
-    connection::serve(stream, client, None, &listen, &service, phases).await;
+    connection::serve(stream, client, None, listen, service, phases).await;
+}
+
+/// Tells a client that it is one too many, and reads what it sends until it has read that: a socket
+/// that is closed with unread input takes the answer with it.
+async fn farewell(mut stream: TcpStream) -> io::Result<()> {
+    stream.write_all(CONNECTION_REFUSED).await?;
+    stream.shutdown().await?;
+    let mut chunk = [0; 1024];
+    while stream.read(&mut chunk).await? > 0 {}
+    Ok(())
+}
+
+/// Connections that were refused and are not reported yet. A flood of them is a line each second.
+#[derive(Debug, Default)]
+struct Refusals {
+    count: u64,
+    limit: &'static str,
+    reported: Option<Instant>,
+}
+
+impl Refusals {
+    fn note(&mut self, limit: &'static str) {
+        self.count += 1;
+        self.limit = limit;
+    }
+
+    /// Waits until something is to be reported: the last limit that was met, and how many
+    /// connections were refused since the last report.
+    async fn due(&mut self) -> (&'static str, u64) {
+        if self.count == 0 {
+            return pending().await;
+        }
+        if let Some(reported) = self.reported {
+            sleep_until(reported + REPORT_INTERVAL).await;
+        }
+        self.reported = Some(Instant::now());
+        (self.limit, std::mem::take(&mut self.count))
+    }
 }

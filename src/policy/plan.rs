@@ -41,6 +41,12 @@ pub struct Listen {
     pub write_idle_timeout: Duration,
     /// Most requests that a client may have in flight on one HTTP/2 connection.
     pub http2_streams_max: u32,
+    /// Most connections at once.
+    pub connections_max: usize,
+    /// Most connections at once from one address; of IPv6, from one network of 64 bits.
+    pub connections_per_source_max: usize,
+    /// Most requests in flight on all connections.
+    pub requests_max: usize,
 }
 
 impl Default for Listen {
@@ -53,6 +59,9 @@ impl Default for Listen {
             handshake_timeout: Duration::from_secs(10),
             write_idle_timeout: Duration::from_secs(300),
             http2_streams_max: 100,
+            connections_max: 10_000,
+            connections_per_source_max: 10_000,
+            requests_max: 10_000,
         }
     }
 }

@@ -162,6 +162,21 @@ const LISTEN: &[Key<Listen>] = &[
         read: |l, n, r| r.count(n, 1..=10_000, &mut l.http2_streams_max),
         show: |l| Shown::value(l.http2_streams_max),
     },
+    Key {
+        name: "connections_max",
+        read: |l, n, r| r.count(n, 1..=10_000_000, &mut l.connections_max),
+        show: |l| Shown::value(l.connections_max),
+    },
+    Key {
+        name: "connections_per_source_max",
+        read: |l, n, r| r.count(n, 1..=10_000_000, &mut l.connections_per_source_max),
+        show: |l| Shown::value(l.connections_per_source_max),
+    },
+    Key {
+        name: "requests_max",
+        read: |l, n, r| r.count(n, 1..=10_000_000, &mut l.requests_max),
+        show: |l| Shown::value(l.requests_max),
+    },
 ];
 
 const STATUS: &[Key<Status>] = &[Key {
