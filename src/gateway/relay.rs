@@ -1,5 +1,6 @@
 //! The answer on its way to the client: bytes as they come, headers of this leg only.
 
+use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -8,11 +9,11 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Response, Version};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 
-use super::hop;
 use super::intake::Seat;
 use super::outbound::Lease;
+use super::{cors, hop};
+use crate::net::upstream::Inbound;
 use crate::observe::{End, Exchange};
 use crate::protocol::header;
 use crate::protocol::version::Era;
@@ -30,7 +31,7 @@ pub(super) enum Source {
         /// What was held back.
         held: Option<Bytes>,
         /// The rest.
-        rest: Incoming,
+        rest: Inbound,
         /// The connection that it comes from.
         lease: Option<Lease>,
     },
@@ -40,14 +41,14 @@ pub(super) enum Source {
 pub struct Outgoing {
     source: Source,
     exchange: Exchange,
-    /// Held until the answer has been sent or dropped; a request that got none was refused.
-    _seat: Option<Seat>,
+    /// Held until the answer has been sent or dropped.
+    _seat: Seat,
 }
 
 impl Outgoing {
     /// The answer made of `source`, accounted for in `exchange`.
     #[must_use]
-    pub(super) fn new(source: Source, exchange: Exchange, seat: Option<Seat>) -> Outgoing {
+    pub(super) fn new(source: Source, exchange: Exchange, seat: Seat) -> Outgoing {
         let mut outgoing = Outgoing {
             source,
             exchange,
@@ -74,12 +75,12 @@ impl Outgoing {
 
 impl Body for Outgoing {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Box<dyn Error + Send + Sync>;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = &mut *self;
         let data = match &mut this.source {
             Source::Own(whole) => whole.take(),
@@ -134,7 +135,8 @@ impl Body for Outgoing {
 pub(super) fn arrive(head: &mut Parts, era: Era) {
     head.version = Version::HTTP_11;
     hop::strip(&mut head.headers, |name| {
-        era == Era::Modern && header::is_of_session(name)
+        // Which pages may read an answer is for the hop to the browser to say.
+        (era == Era::Modern && header::is_of_session(name)) || name.starts_with(cors::PREFIX)
     });
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     let one = match (lengths.next(), lengths.next()) {
@@ -168,7 +170,7 @@ pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
 
 /// The upstream's answer, as it goes on.
 #[must_use]
-pub(super) fn pass(response: Response<Incoming>, lease: Lease, era: Era) -> Response<Source> {
+pub(super) fn pass(response: Response<Inbound>, lease: Lease, era: Era) -> Response<Source> {
     let (mut head, rest) = response.into_parts();
     arrive(&mut head, era);
     let source = Source::Upstream {

@@ -60,9 +60,9 @@ pub(super) async fn serve<S, V>(
         None => vigil.protocol().await,
     };
     let end = match protocol {
-        Ok(Protocol::Http1) => http1(wire, client, listen, service, &mut vigil).await,
+        Ok(Protocol::Http1) => http1(wire, &client, listen, service, &mut vigil).await,
         // Clients of the other protocol do not pay for the room that this one takes.
-        Ok(Protocol::Http2) => Box::pin(http2(wire, client, listen, service, &mut vigil)).await,
+        Ok(Protocol::Http2) => Box::pin(http2(wire, &client, listen, service, &mut vigil)).await,
         Err(end) => end,
     };
     if let Some(reason) = vigil.unaccounted(&end) {
@@ -77,7 +77,7 @@ pub(super) async fn serve<S, V>(
 
 async fn http1<S, V>(
     wire: Wire<S>,
-    client: Client,
+    client: &Client,
     listen: &Listen,
     service: &V,
     vigil: &mut Vigil<S>,
@@ -92,7 +92,7 @@ where
             request.extensions_mut().insert(LengthBesideChunks);
         }
         let tracking = Tracking::of_request(&watch, request.version());
-        let answer = service.serve(client, request);
+        let answer = service.serve(client.clone(), request);
         async move {
             let response = answer.await;
             Ok::<_, Infallible>(response.map(|body| tracking.around(body)))
@@ -113,7 +113,7 @@ where
 
 async fn http2<S, V>(
     wire: Wire<S>,
-    client: Client,
+    client: &Client,
     listen: &Listen,
     service: &V,
     vigil: &mut Vigil<S>,
@@ -128,7 +128,7 @@ where
     let watch = vigil.watch().clone();
     let answering = service_fn(|request: Request<Incoming>| {
         let tracking = Tracking::of_stream(&watch, &open);
-        let service = service.clone();
+        let (service, client) = (service.clone(), client.clone());
         async move {
             let response = service.serve(client, request).await;
             Ok::<_, Infallible>(response.map(|body| tracking.around(body)))

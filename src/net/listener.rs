@@ -1,5 +1,6 @@
 //! Accepting clients.
 
+use std::error::Error;
 use std::future::{Future, pending};
 use std::io;
 use std::net::SocketAddr;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use socket2::{SockRef, TcpKeepalive};
@@ -41,19 +42,38 @@ const PEER_IDLE: Duration = Duration::from_secs(60);
 const PEER_PROBE_INTERVAL: Duration = Duration::from_secs(15);
 const PEER_PROBES: u32 = 4;
 /// Whom a connection leads to, and over what.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Client {
     /// The other end of the connection.
     pub address: SocketAddr,
+    /// Its IP address as upstreams are told it, written once for all requests of the connection.
+    pub name: HeaderValue,
     /// Whether the connection is encrypted.
     pub tls: bool,
+}
+
+impl Client {
+    /// The client at `address`.
+    #[must_use]
+    pub fn new(address: SocketAddr, tls: bool) -> Client {
+        let name = address.ip().to_canonical().to_string();
+        Client {
+            address,
+            // An address is written in letters, digits, dots and colons.
+            name: HeaderValue::try_from(name).unwrap_or(HeaderValue::from_static("unknown")),
+            tls,
+        }
+    }
 }
 
 /// What serves the requests of all connections.
 pub trait Serve: Clone + Send + Sync + 'static {
     /// The body of an answer. It is dropped when the exchange has ended, however it ended; if it
     /// fails, the client gets an answer that is visibly cut short.
-    type Body: Body<Data = Bytes> + Send + Unpin + 'static;
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static;
 
     /// Answers one request of `client`.
     fn serve(
@@ -215,10 +235,7 @@ async fn plain(
 ) {
     // Answers are written whole; waiting for more would only delay the last piece.
     let _ = stream.set_nodelay(true);
-    let client = Client {
-        address: peer,
-        tls: false,
-    };
+    let client = Client::new(peer, false);
     connection::serve(stream, client, None, listen, service, phases).await;
 }
 
