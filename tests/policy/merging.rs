@@ -18,7 +18,7 @@ pub(crate) const EVERY_KEY: &str = r#"
 listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s, trusted_proxies: [ 10.0.0.0/8, "::1" ], forwarded: forwarded }
 status: { address: 127.0.0.1:0 }
 log: { access: off, file: access.log, backlog_bytes_max: 2Mi }
-shutdown: { streams: end }
+shutdown: { notice: 1s, timeout: 10s, streams: end }
 upstreams:
   u:
     url: http://127.0.0.1:3000/mcp?x=1
