@@ -9,12 +9,15 @@
 #![allow(clippy::print_stdout)]
 
 mod exchanges;
+mod faults;
 mod harness;
 mod headers;
 mod hosts;
 mod hygiene;
 mod limits;
+mod names;
 mod observation;
 mod placing;
 mod proxying;
 mod running;
+mod streams;

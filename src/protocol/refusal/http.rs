@@ -14,8 +14,13 @@ pub enum HttpFault {
     },
     /// No route has this path.
     NotFound,
-    /// A well-known path, which only the gateway itself may answer.
+    /// A well-known path that no route declares.
     WellKnown,
+    /// The path can be read as more than one, where a route takes many.
+    PathUnclear {
+        /// What is wrong.
+        why: String,
+    },
     /// `Host` is missing, repeated or malformed.
     HostUnclear {
         /// What is wrong.
@@ -59,6 +64,8 @@ pub enum BodyFault {
     },
     /// A transfer coding other than `chunked`.
     TransferCoding,
+    /// A length beside chunks: hops before us may have gone by the one or by the other.
+    LengthBesideChunks,
     /// The body is too long.
     TooLarge {
         /// The bound, in bytes.
@@ -105,6 +112,12 @@ impl HttpFault {
                 404,
                 "this gateway publishes no document at this path".into(),
             ),
+            HttpFault::PathUnclear { why } => Telling::own(
+                "path_unclear",
+                400,
+                format!("this is not one clear path: {why}"),
+            )
+            .hint("write the path plainly, as the server reads it"),
             HttpFault::HostUnclear { why } => {
                 Telling::own("host_unclear", 400, format!("Host header {why}")).header("Host")
             }
@@ -167,6 +180,14 @@ impl BodyFault {
                 "Transfer-Encoding must be absent or \"chunked\", in one header line".into(),
             )
             .header("Transfer-Encoding"),
+            BodyFault::LengthBesideChunks => Telling::own(
+                "length_beside_chunks",
+                400,
+                "Content-Length may not stand beside Transfer-Encoding".into(),
+            )
+            .header("Content-Length")
+            .hint("send one of the two; whoever stands between may have read the body by either")
+            .closes(),
             BodyFault::TooLarge { max } => Telling::own(
                 "body_too_large",
                 413,
