@@ -250,7 +250,7 @@ async fn answer<'g>(
         let response = Box::pin(passed).await?;
         return Ok(relay::watch(
             response,
-            &Asked::unread(),
+            &Asked::UNREAD,
             route,
             &gateway.drain,
         ));

@@ -17,7 +17,7 @@ use http::{HeaderValue, Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use tokio_util::sync::CancellationToken;
 
-use self::events::Events;
+use self::events::{Events, Form};
 use self::flow::Flow;
 use self::patience::Patience;
 use super::outbound::Lease;
@@ -223,12 +223,15 @@ pub(super) fn watch(
     };
     let mut patience = Patience::new(max, limit, asked.deadline);
     let events = is_stream.then(|| {
-        // Into bytes that are coded or counted, nothing can be put.
-        let is_open = !is_coded && flow.size_hint().exact().is_none();
-        if is_open {
+        let form = match flow.size_hint().exact() {
+            _ if is_coded => Form::Coded,
+            Some(_) => Form::Counted,
+            None => Form::Open,
+        };
+        if form == Form::Open {
             patience.keep_alive(route.streams.keep_alive);
         }
-        Events::new(is_open, asked, route, drain)
+        Events::new(form, asked, route, drain)
     });
     flow.watch(patience, events);
     response

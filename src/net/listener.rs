@@ -63,7 +63,7 @@ impl Client {
 /// What serves the requests of all connections.
 pub trait Serve: Clone + Send + Sync + 'static {
     /// The body of an answer. It is dropped when the exchange has ended, however it ended.
-    type Body: Body<Data = Bytes, Error: Error + Send + Sync + Unpin + 'static>
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>
         + Send
         + Unpin
         + 'static;
@@ -236,18 +236,21 @@ fn reason(error: &hyper::Error) -> &'static str {
 /// hears that a body failed; so it hears of that only when what came before is written.
 struct Tracked<B: Body> {
     body: B,
-    failure: Option<B::Error>,
+    failure: Option<Box<dyn Error + Send + Sync>>,
     exchange: InFlight<TcpStream>,
 }
 
-impl<B: Body<Error: Unpin> + Unpin> Body for Tracked<B> {
+impl<B> Body for Tracked<B>
+where
+    B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
+{
     type Data = B::Data;
-    type Error = B::Error;
+    type Error = Box<dyn Error + Send + Sync>;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<B::Data>, Self::Error>>> {
         let this = &mut *self;
         if this.failure.is_none() {
             match ready!(Pin::new(&mut this.body).poll_frame(cx)) {

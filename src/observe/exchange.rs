@@ -21,6 +21,8 @@ pub enum End {
     UpstreamFailed,
     /// The upstream ended its answer in good order in the middle of an event, which clients drop.
     HalfEvent,
+    /// The upstream ended a stream in good order in which there was no event, and so no response.
+    NoResponse,
     /// We ended the answer, because it reached the limit of the policy with this key.
     Limit(&'static str),
     /// We ended the answer, because the process ends.
@@ -37,6 +39,7 @@ impl End {
             End::ClientGone => ["client_gone", ""],
             End::UpstreamFailed => ["upstream_failed", ""],
             End::HalfEvent => ["half_event", ""],
+            End::NoResponse => ["no_response", ""],
             End::Limit(limit) => ["limit:", limit],
             End::ShutDown => ["shut_down", ""],
             End::Panicked => ["panicked", ""],

@@ -20,3 +20,4 @@ mod observation;
 mod placing;
 mod proxying;
 mod running;
+mod streams;

@@ -13,6 +13,7 @@ mod merging;
 mod mutations;
 mod names;
 mod secrets;
+mod streams;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

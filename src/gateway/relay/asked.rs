@@ -56,6 +56,13 @@ impl Deadline {
 }
 
 impl Asked {
+    /// By a request that nobody read.
+    pub(in crate::gateway) const UNREAD: Asked = Asked {
+        id: None,
+        kind: Kind::Response,
+        deadline: None,
+    };
+
     /// By a message with this id, if it has one.
     pub(in crate::gateway) fn by(
         message: &Message<'_>,
@@ -81,24 +88,14 @@ impl Asked {
         Asked { id, kind, deadline }
     }
 
-    /// By a request that nobody reads.
-    pub(in crate::gateway) fn unread() -> Asked {
-        Asked {
-            id: None,
-            kind: Kind::Response,
-            deadline: None,
-        }
-    }
-
     /// By a request without a message.
     pub(in crate::gateway) fn by_bodiless(http_method: &Method) -> Asked {
         Asked {
-            id: None,
             kind: match *http_method == Method::GET {
                 true => Kind::ServerStream,
                 false => Kind::Response,
             },
-            deadline: None,
+            ..Asked::UNREAD
         }
     }
 }

@@ -18,12 +18,26 @@ use crate::protocol::subscription;
 
 /// The events of one answer.
 pub(super) struct Events {
-    /// Where they stand; absent where nothing can be put between them, because their bytes are
-    /// coded or their number was told.
+    /// Where they stand; absent where their bytes are coded.
     boundary: Option<Boundary>,
+    /// Whether something can be put between them.
+    is_open: bool,
+    /// Whether a response must be among them.
+    has_response: bool,
     /// The last event where the answer is late.
     overdue: Option<Bytes>,
     closing: Option<Closing>,
+}
+
+/// What form a stream of events has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// It can have more events than the upstream sends.
+    Open,
+    /// The number of its bytes was told.
+    Counted,
+    /// Its bytes are coded.
+    Coded,
 }
 
 /// The end of a stream that has none of its own.
@@ -41,9 +55,9 @@ enum How {
 }
 
 impl Events {
-    /// The events of the answer to what was `asked`; something can be put between them if they are
-    /// `open`.
-    pub(super) fn new(open: bool, asked: &Asked, route: &Route, drain: &Drain) -> Events {
+    /// The events of the answer to what was `asked`.
+    pub(super) fn new(form: Form, asked: &Asked, route: &Route, drain: &Drain) -> Events {
+        let is_open = form == Form::Open;
         let id = asked.id.as_deref();
         let overdue = asked.deadline.map(|deadline| {
             let refusal = Refusal::from(deadline.fault(&route.upstream));
@@ -61,13 +75,15 @@ impl Events {
             begins: Box::pin(drain.begins.clone().cancelled_owned()),
             begun: false,
             how: match drain.streams {
-                StreamEnd::End if open => How::End(last),
+                StreamEnd::End if is_open => How::End(last),
                 // Nobody would know the end of such a stream from one that is cut off.
                 StreamEnd::End | StreamEnd::Break => How::Break,
             },
         });
         Events {
-            boundary: open.then(Boundary::default),
+            boundary: (form != Form::Coded).then(Boundary::default),
+            is_open,
+            has_response: asked.kind == Kind::Response && id.is_some(),
             overdue,
             closing,
         }
@@ -83,20 +99,25 @@ impl Events {
 
     /// A comment, if one can stand here.
     pub(super) fn comment(&mut self) -> Option<Bytes> {
-        let boundary = self.boundary.as_mut().filter(|b| b.is_between())?;
-        boundary.insert();
+        if !self.can_insert() {
+            return None;
+        }
+        self.boundary.as_mut()?.insert();
         Some(Bytes::from_static(event::KEEP_ALIVE))
     }
 
     /// The event that says that the answer is late, if one can stand here.
     pub(super) fn overdue(&mut self) -> Option<Bytes> {
-        self.overdue.take().filter(|_| self.is_between())
+        self.overdue.take().filter(|_| self.can_insert())
     }
 
-    /// How an answer ends that its upstream ends in good order.
+    /// How an answer ends that its upstream ends in good order. It passes as it is all the same: an
+    /// upstream's answers are its own, and a reader may know what to make of them. That a stream of
+    /// notifications alone lacks its response goes unnoticed, because nobody reads them here.
     pub(super) fn end(&self) -> End {
         match &self.boundary {
             Some(boundary) if boundary.is_in_event() => End::HalfEvent,
+            Some(boundary) if self.has_response && !boundary.had_event() => End::NoResponse,
             Some(_) | None => End::Complete,
         }
     }
@@ -112,16 +133,16 @@ impl Events {
 
     /// The end of this stream, if it is to end and can do so here.
     pub(super) fn close(&mut self) -> Option<Step> {
-        let is_between = self.is_between();
+        let can_insert = self.can_insert();
         let closing = self.closing.as_mut().filter(|closing| closing.begun)?;
         match &mut closing.how {
             How::Break => Some(Step::Broken(StreamFault::ShutDown)),
-            How::End(last) if is_between => Some(Step::Ended(last.take(), End::ShutDown)),
+            How::End(last) if can_insert => Some(Step::Ended(last.take(), End::ShutDown)),
             How::End(_) => None,
         }
     }
 
-    fn is_between(&self) -> bool {
-        self.boundary.as_ref().is_some_and(Boundary::is_between)
+    fn can_insert(&self) -> bool {
+        self.is_open && self.boundary.as_ref().is_some_and(Boundary::is_between)
     }
 }

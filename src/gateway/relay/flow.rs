@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use crate::net::upstream::Inbound;
 use bytes::Bytes;
 use http_body::{Body, SizeHint};
 use tokio::time::Instant;
@@ -13,6 +12,7 @@ use super::events::Events;
 use super::patience::{Due, Patience};
 use crate::gateway::outbound::Lease;
 use crate::net::alarm::Alarm;
+use crate::net::upstream::Inbound;
 use crate::observe::End;
 
 /// An answer of the upstream on its way.

@@ -249,12 +249,14 @@ fn check_pass(node: &Node, what: &str, reader: &mut Reader<'_>) {
         let hint = "write the path, such as `/health`, or `/oauth/*` for all below it";
         reader.refuse(&node.place, Flaw::new(cause, hint));
     }
-    if let Some(protocol) = node.find("protocol") {
-        let flaw = Flaw::new(
-            "nothing is enforced by `protocol` where requests pass through unread",
-            "remove it, or remove `pass`",
-        );
-        reader.refuse(&protocol.place, flaw);
+    for key in ["protocol", "deadline"] {
+        if let Some(value) = node.find(key) {
+            let flaw = Flaw::new(
+                format!("nothing is enforced by `{key}` where requests pass through unread"),
+                "remove it, or remove `pass`",
+            );
+            reader.refuse(&value.place, flaw);
+        }
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Boundary {
     at_line_start: bool,
     /// There was a line since the last blank one that is not a comment.
     in_event: bool,
+    /// There was such a line at all.
+    had_event: bool,
     /// The last byte was a CR, so an LF that follows belongs to it.
     after_cr: bool,
     /// Something was put in before the first byte, so that a byte-order mark would no longer be
@@ -28,6 +30,7 @@ impl Default for Boundary {
             begun: false,
             at_line_start: true,
             in_event: false,
+            had_event: false,
             after_cr: false,
             mark: None,
         }
@@ -50,6 +53,12 @@ impl Boundary {
     #[must_use]
     pub fn is_in_event(&self) -> bool {
         self.in_event
+    }
+
+    /// Whether any part of any event has passed.
+    #[must_use]
+    pub fn had_event(&self) -> bool {
+        self.had_event
     }
 
     /// Says that whole lines and a blank one were put in here.
@@ -99,6 +108,7 @@ impl Boundary {
             let line_end = memchr2(b'\n', b'\r', rest);
             if self.at_line_start && line_end != Some(0) && *first != b':' {
                 self.in_event = true;
+                self.had_event = true;
             }
             let Some(at) = line_end else {
                 self.at_line_start = false;
@@ -157,6 +167,12 @@ mod tests {
             let boundary = after(chunks);
             let found = (boundary.is_between(), boundary.is_in_event());
             assert_eq!(found, (between, in_event), "{chunks:?}");
+            let fields = chunks.concat().replace(": ping", "").replace(':', "");
+            assert_eq!(
+                boundary.had_event(),
+                !fields.trim().is_empty(),
+                "{chunks:?}"
+            );
         }
     }
 
