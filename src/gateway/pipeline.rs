@@ -230,7 +230,9 @@ async fn answer<'g>(
     };
     exchange.route(&serving.route);
     to.in_band = serving.route.protocol.legacy_refusals == LegacyRefusals::InBand;
-    if let Some(origin) = cors::Origin::admitted(&head.headers) {
+    if fields.origin != header::Reading::Absent
+        && let Some(origin) = cors::Origin::admitted(&head.headers)
+    {
         let cors = &serving.cors;
         if cors::is_preflight(&head) {
             to.closes = !receive::drain_unread(&head, body, &serving.route.bounds);
