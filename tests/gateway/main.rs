@@ -15,6 +15,7 @@ mod headers;
 mod hosts;
 mod hygiene;
 mod limits;
+mod names;
 mod observation;
 mod placing;
 mod proxying;

@@ -14,8 +14,8 @@ use crate::{Files, short};
 const UPSTREAM: &str = "upstreams: { u: { url: http://127.0.0.1:3000/mcp } }\n";
 
 /// Every key with a value that is not its default.
-const EVERY_KEY: &str = r#"
-listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s }
+pub(crate) const EVERY_KEY: &str = r#"
+listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s, trusted_proxies: [ 10.0.0.0/8, "::1" ], forwarded: forwarded }
 status: { address: 127.0.0.1:0 }
 log: { access: off, file: access.log, backlog_bytes_max: 2Mi }
 shutdown: { streams: end }
@@ -27,12 +27,14 @@ upstreams:
     response_idle_timeout: 2m
     idle_timeout: 1s
     idle_connections_max: 0
+    forwarded: both
 routes:
   - name: r
     path: /x/
     upstream: u
     hosts: [ A.example, "[::1]" ]
     origins: [ https://app.example ]
+    cors: { headers: [ X-Tenant ], max_age: 5m, credentials: true }
     protocol:
       versions: [ "2026-07-28", "2025-06-18" ]
       routing_headers: { missing: mirror, legacy: refuse }
@@ -52,6 +54,7 @@ routes:
       session_idle_timeout: 1h
     streams: { keep_alive: 15s, idle_timeout: 2h }
     deadline: { call: 30s, tools: { slow_report: 10m, "on": off } }
+  - { name: all, pass: true, path: /all/*, upstream: u }
 "#;
 
 #[test]

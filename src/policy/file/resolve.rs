@@ -284,6 +284,7 @@ fn link(
                         .unwrap_or_default(),
                 });
                 if let Some(pass) = &pass
+                    && well
                     && pass.reaches_endpoint(&terms.path)
                 {
                     reader.refuse(origin, unread(&terms.name));
