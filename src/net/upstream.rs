@@ -114,7 +114,7 @@ impl<B> Kept<B> {
         }
         self.http2.retain_mut(|connection| !connection.is_closed());
         self.http2
-            .iter_mut()
+            .iter()
             .find_map(|connection| connection.slot(streams_max))
     }
 }
@@ -279,7 +279,7 @@ impl<B: Outbound> Pool<B> {
                     return Ok(self.leased(slot.reused(), Line::Http2(slot)));
                 }
                 let stream = connect::tcp(&self.resolve, &upstream.host, upstream.port).await?;
-                let mut connection = http2::Connection::over(stream, upstream).await?;
+                let connection = http2::Connection::over(stream, upstream).await?;
                 let slot = connection.slot(streams_max);
                 let slot = slot.ok_or_else(|| Failure::broken("closed at once"))?;
                 self.lock().http2.push(connection);
