@@ -1,6 +1,7 @@
 //! The path of one exchange, from its head to its answer. Each stage is a function of what the
 //! stages before it made, and only they can make it; so none can be skipped.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,15 +9,19 @@ use http::header::ACCEPT;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
+use tokio::time::timeout_at;
+use tokio_util::sync::CancellationToken;
 
 use super::agree::{self, Routing};
+use super::cors::{self, Cors};
 use super::forward::{Destination, Farewell};
 use super::message::Message;
-use super::outbound::Pool;
+use super::outbound::{Outbound, Pool};
 use super::place::{self, Placed};
-use super::relay::{self, Outgoing, Source};
+use super::relay::{self, Asked, Drain, Outgoing, Source};
+use super::sender::Sender;
 use super::session::Sessions;
-use super::{discover, handshake, receive, route};
+use super::{discover, handshake, pass, receive, route};
 use crate::net::listener::{self, Client, ConnectionEnd};
 use crate::observe::{self, Exchange, Level, Log};
 use crate::policy::plan::{Bounds, LegacyRefusals, Listen, Plan, Route};
@@ -35,6 +40,7 @@ struct Running {
     listen: Listen,
     log: Log,
     routes: Vec<Serving>,
+    drain: Drain,
 }
 
 /// A route at work.
@@ -42,14 +48,16 @@ struct Serving {
     route: Arc<Route>,
     destination: Destination,
     sessions: Sessions,
+    cors: Cors,
 }
 
 impl Gateway {
-    /// The gateway that `plan` describes.
+    /// The gateway that `plan` describes. Once `drain` is cancelled, it ends the streams that have
+    /// no end of their own.
     ///
     /// # Errors
     /// An upstream's authority or path that no request can carry; a checked plan has none.
-    pub fn start(plan: &Plan, log: Log) -> Result<Gateway, http::Error> {
+    pub fn start(plan: &Plan, log: Log, drain: CancellationToken) -> Result<Gateway, http::Error> {
         let mut pools: Vec<Arc<Pool>> = Vec::new();
         let mut routes = Vec::with_capacity(plan.routes.len());
         for route in &plan.routes {
@@ -68,12 +76,18 @@ impl Gateway {
                 route: route.clone(),
                 destination: Destination::new(pool)?,
                 sessions: Sessions::new(&route.bounds),
+                cors: Cors::new(&route.cors),
             });
         }
+        route::sort(&mut routes, |serving| &serving.route);
         Ok(Gateway(Arc::new(Running {
             listen: plan.listen.clone(),
             log,
             routes,
+            drain: Drain {
+                begins: drain,
+                streams: plan.shutdown.streams,
+            },
         })))
     }
 }
@@ -84,19 +98,32 @@ impl listener::Serve for Gateway {
     async fn serve(&self, client: Client, request: Request<Incoming>) -> Response<Outgoing> {
         let (head, body) = request.into_parts();
         let wants_body = head.method != Method::HEAD;
+        let sender = Sender::of(client, &head.headers, &self.0.listen);
         let mut exchange = self
             .0
             .log
-            .exchange(client.address, &head.method, head.uri.path());
+            .exchange(sender.peer(), &head.method, head.uri.path());
+        exchange.client(sender.named());
+        let mut page = None;
         let mut to = Addressee {
             accept: accept(&head.headers),
             id: None,
             era: None,
             in_band: true,
             probe: false,
+            problem: false,
             closes: false,
         };
-        let response = match answer(&self.0, head, body, &mut exchange, &mut to).await {
+        let answered = answer(
+            &self.0,
+            head,
+            body,
+            &sender,
+            &mut exchange,
+            &mut to,
+            &mut page,
+        );
+        let mut response = match answered.await {
             Ok(response) => response,
             Err(refusal) => {
                 let telling = refusal.telling();
@@ -106,6 +133,9 @@ impl listener::Serve for Gateway {
                 refusal::answer(&telling, &to).map(|body| Source::Own(wants_body.then_some(body)))
             }
         };
+        if let Some(Page { cors, origin }) = page {
+            cors.expose(response.headers_mut(), origin);
+        }
         exchange.status(response.status().as_u16());
         response.map(|source| Outgoing::new(source, exchange))
     }
@@ -129,6 +159,13 @@ impl listener::Serve for Gateway {
     }
 }
 
+/// The page of a browser that a request comes from and that its route has let in: it may read
+/// whatever is answered.
+struct Page<'g> {
+    cors: &'g Cors,
+    origin: cors::Origin,
+}
+
 /// What a client accepts: one list, which may stand in several lines (RFC 9110, 5.3).
 fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
     let lines = headers.get_all(ACCEPT);
@@ -145,6 +182,7 @@ struct Admitted {
     routing: Routing,
     body: Bytes,
     reading: Reading,
+    asked: Asked,
 }
 
 /// What an answer is read for before it goes on.
@@ -160,16 +198,23 @@ enum Reading {
 }
 
 /// One exchange: its route, what its HTTP method makes of it, and the answer of the upstream.
-async fn answer(
-    gateway: &Running,
+async fn answer<'g>(
+    gateway: &'g Running,
     head: Parts,
     body: Incoming,
+    sender: &Sender,
     exchange: &mut Exchange,
     to: &mut Addressee,
+    page: &mut Option<Page<'g>>,
 ) -> Result<Response<Source>, Refusal> {
     let fields = Fields::read(&head.headers);
     let found = route::check_form(&head, &fields, &gateway.listen)
         .and_then(|()| route::find(&gateway.routes, |serving| &serving.route, &head, &fields));
+    let found = found.and_then(|serving| {
+        to.problem = serving.route.pass.is_some();
+        route::check_origin(&serving.route.origins, fields.origin)?;
+        Ok(serving)
+    });
     let serving = match found {
         Ok(serving) => serving,
         Err(refusal) => {
@@ -179,18 +224,55 @@ async fn answer(
     };
     exchange.route(&serving.route);
     to.in_band = serving.route.protocol.legacy_refusals == LegacyRefusals::InBand;
+    if let Some(origin) = cors::Origin::admitted(&head.headers) {
+        let cors = &serving.cors;
+        if cors::is_preflight(&head) {
+            to.closes = !receive::drain_unread(&head, body, &serving.route.bounds);
+            let preflight = cors.preflight(&head, &origin, methods(&serving.route));
+            return Ok(preflight.map(|()| Source::Own(None)));
+        }
+        *page = Some(Page { cors, origin });
+    }
+    if serving.route.pass.is_some() {
+        let (route, destination) = (&serving.route, &serving.destination);
+        let passed = pass::pass(
+            route,
+            destination,
+            head,
+            body,
+            sender,
+            exchange,
+            &mut to.closes,
+        );
+        // Apart, so that the exchanges of MCP do not carry its room.
+        let response = Box::pin(passed).await?;
+        return Ok(relay::watch(
+            response,
+            &Asked::UNREAD,
+            route,
+            &gateway.drain,
+        ));
+    }
     let admitted = if head.method == Method::POST {
         admit_message(serving, &head, &fields, body, exchange, to).await?
     } else {
         to.closes = !receive::drain_unread(&head, body, &serving.route.bounds);
-        let allow = place::allow(&serving.route.protocol);
+        let allow = methods(&serving.route);
         match head.method {
             Method::GET | Method::DELETE => admit_bodiless(serving, &head, &fields, exchange, to)?,
             Method::OPTIONS => return Ok(refusal::options(allow).map(|()| Source::Own(None))),
             _ => return Err(HttpFault::MethodNotAllowed { allow }.into()),
         }
     };
-    forward(serving, head, admitted, exchange).await
+    forward(gateway, serving, head, admitted, sender, exchange).await
+}
+
+/// The HTTP methods that a route serves, as `Allow` lists them.
+fn methods(route: &Route) -> &'static str {
+    match route.pass {
+        None => place::allow(&route.protocol),
+        Some(_) => pass::METHODS,
+    }
 }
 
 /// A message: received, scanned, placed, held against its headers.
@@ -226,6 +308,7 @@ async fn admit_message(
         routing,
         body: frame.body().clone(),
         reading,
+        asked: Asked::by(&message, to.id.clone(), &route.deadline),
     })
 }
 
@@ -277,6 +360,7 @@ fn admit_bodiless(
             Some(id) if head.method == Method::DELETE => Reading::EndOfSession(id.clone()),
             Some(_) | None => Reading::Nothing,
         },
+        asked: Asked::by_bodiless(&head.method),
     })
 }
 
@@ -288,22 +372,51 @@ fn session(serving: &Serving, fields: &Fields<'_>) -> Option<Version> {
     }
 }
 
-/// Sends what was admitted, and passes the answer on as soon as it was read for what it must be.
+/// Sends what was admitted, and passes the answer on, if it is there in time.
 async fn forward(
+    gateway: &Running,
     serving: &Serving,
     head: Parts,
     admitted: Admitted,
+    sender: &Sender,
+    exchange: &mut Exchange,
+) -> Result<Response<Source>, Refusal> {
+    let Admitted {
+        era,
+        routing,
+        body,
+        reading,
+        asked,
+    } = admitted;
+    let route = &*serving.route;
+    let request = serving
+        .destination
+        .request(head, body, routing, era, sender)?;
+    let answering = pin!(settle(serving, request, reading, era, exchange));
+    let response = match asked.deadline {
+        None => answering.await?,
+        Some(deadline) => match timeout_at(deadline.at, answering).await {
+            Ok(response) => response?,
+            Err(_) => return Err(deadline.fault(&route.upstream).into()),
+        },
+    };
+    Ok(relay::watch(response, &asked, route, &gateway.drain))
+}
+
+/// Waits for the answer, and reads it for what it must be read for.
+async fn settle(
+    serving: &Serving,
+    request: Request<Outbound>,
+    reading: Reading,
+    era: Era,
     exchange: &mut Exchange,
 ) -> Result<Response<Source>, Refusal> {
     let (route, destination) = (&*serving.route, &serving.destination);
-    let era = admitted.era;
-    let request = destination.request(head, admitted.body, admitted.routing, era)?;
-    let farewell =
-        matches!(admitted.reading, Reading::Handshake).then(|| Farewell::after(&request));
+    let farewell = matches!(reading, Reading::Handshake).then(|| Farewell::after(&request));
     let (response, lease) = destination.send(request).await?;
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());
-    match admitted.reading {
+    match reading {
         Reading::Nothing => Ok(relay::pass(response, lease, era)),
         Reading::Discovery => Box::pin(discover::settle(response, lease, route)).await,
         Reading::Handshake => {

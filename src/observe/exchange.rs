@@ -1,7 +1,8 @@
 //! The open record of an exchange: closed exactly once, whatever ends it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use super::log::Log;
@@ -18,22 +19,30 @@ pub enum End {
     ClientGone,
     /// The upstream broke off in the middle of its answer.
     UpstreamFailed,
-    /// We broke off ourselves, because the process ends.
+    /// The upstream ended its answer in good order in the middle of an event, which clients drop.
+    HalfEvent,
+    /// The upstream ended a stream in good order in which there was no event, and so no response.
+    NoResponse,
+    /// We ended the answer, because it reached the limit of the policy with this key.
+    Limit(&'static str),
+    /// We ended the answer, because the process ends.
     ShutDown,
     /// Code of ours panicked.
     Panicked,
 }
 
 impl End {
-    /// The end as it stands in the log.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    /// The end as it stands in the log, in two parts.
+    pub(super) const fn words(self) -> [&'static str; 2] {
         match self {
-            End::Complete => "complete",
-            End::ClientGone => "client_gone",
-            End::UpstreamFailed => "upstream_failed",
-            End::ShutDown => "shut_down",
-            End::Panicked => "panicked",
+            End::Complete => ["complete", ""],
+            End::ClientGone => ["client_gone", ""],
+            End::UpstreamFailed => ["upstream_failed", ""],
+            End::HalfEvent => ["half_event", ""],
+            End::NoResponse => ["no_response", ""],
+            End::Limit(limit) => ["limit:", limit],
+            End::ShutDown => ["shut_down", ""],
+            End::Panicked => ["panicked", ""],
         }
     }
 }
@@ -44,6 +53,7 @@ pub struct Exchange {
     log: Log,
     opened: Instant,
     record: Record,
+    upload: Option<Arc<AtomicU64>>,
 }
 
 impl Exchange {
@@ -57,7 +67,13 @@ impl Exchange {
             log,
             opened: Instant::now(),
             record: Record::new(peer, http_method, path),
+            upload: None,
         }
+    }
+
+    /// A trusted proxy says that the request comes from this address.
+    pub fn client(&mut self, address: Option<IpAddr>) {
+        self.record.client = address;
     }
 
     /// A route was found.
@@ -103,6 +119,12 @@ impl Exchange {
         self.record.bytes_in += bytes;
     }
 
+    /// The request's body comes in beside the exchange, even while the answer goes out. Its bytes
+    /// are counted in what is given back.
+    pub fn receiving(&mut self) -> Arc<AtomicU64> {
+        Arc::clone(self.upload.get_or_insert_default())
+    }
+
     /// So many more bytes of the answer's body went out.
     pub fn sent(&mut self, bytes: u64) {
         if self.record.bytes_out == 0 && bytes > 0 {
@@ -130,6 +152,9 @@ impl Drop for Exchange {
         } else {
             End::ClientGone
         });
+        if let Some(upload) = &self.upload {
+            self.record.bytes_in += upload.load(Ordering::Relaxed);
+        }
         let (now, total) = (SystemTime::now(), self.opened.elapsed());
         self.log
             .append(|out, encoding| self.record.write(out, encoding, now, total, end));
@@ -194,9 +219,11 @@ mod tests {
             exchange.sent(8);
             exchange.ended(End::UpstreamFailed);
             exchange.ended(End::Complete);
+            let mut late = open(log);
+            late.ended(End::Limit("deadline.call"));
         });
-        assert_eq!(ends(&lines), ["complete"]);
-        let line = &lines[0];
+        assert_eq!(ends(&lines), ["limit:deadline.call", "complete"]);
+        let line = &lines[1];
         assert_eq!(line["version"], "2025-11-25");
         assert_eq!(line["upstream_reused"], false);
         assert_eq!(line["bytes_in"], 120);

@@ -106,7 +106,9 @@ async fn a_reader_that_stops_takes_nothing_of_its_neighbours() {
     let mut slot = connection.slot(STREAMS).expect("room");
     assert!(connection.slot(STREAMS).is_none(), "one too many");
     let sent = slot.send(request(Method::POST, "{}"), 60 * SECOND).await;
-    let answer = sent.expect("an answer").map(inbound::Inbound::Http2);
+    let answer = sent
+        .expect("an answer")
+        .map(|body| inbound::Inbound::Http2(Box::new(body)));
     let read = answer.into_body().collect().await.expect("an end");
     assert_eq!(read.to_bytes().len(), 1 << 20);
     drop((slot, unread));
