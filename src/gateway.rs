@@ -2,6 +2,7 @@
 
 mod agree;
 mod answer;
+mod claim;
 mod discover;
 mod forward;
 mod handshake;
@@ -14,5 +15,6 @@ mod receive;
 mod relay;
 mod route;
 mod session;
+mod upload;
 
 pub use relay::Outgoing;

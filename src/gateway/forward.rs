@@ -58,7 +58,7 @@ impl Destination {
     pub(super) fn request(
         &self,
         mut head: Parts,
-        body: Bytes,
+        body: Outbound,
         routing: Routing,
         era: Era,
     ) -> Result<Request<Outbound>, HttpFault> {
@@ -72,10 +72,11 @@ impl Destination {
         head.version = http::Version::HTTP_11;
         depart(&mut head.headers, routing, era);
         head.headers.insert(HOST, self.authority.clone());
-        Ok(Request::from_parts(head, Outbound::Whole(body)))
+        Ok(Request::from_parts(head, body))
     }
 
-    /// Sends `request` and waits for the head of the answer.
+    /// Sends `request` and waits for the head of the answer; whoever sends a body that streams
+    /// keeps the time.
     ///
     /// # Errors
     /// [`UpstreamFault::Failed`] and [`UpstreamFault::Timeout`].
@@ -83,7 +84,11 @@ impl Destination {
         &self,
         request: Request<Outbound>,
     ) -> Result<(Response<Incoming>, Lease), UpstreamFault> {
-        let sent = self.pool.send(request).await;
+        let head_timeout = match request.body() {
+            Outbound::Whole(_) => Some(self.upstream().response_header_timeout),
+            Outbound::Guarded(_) => None,
+        };
+        let sent = self.pool.send(request, head_timeout).await;
         let (response, lease) = sent.map_err(|failure| self.fault(&failure))?;
         let broken = |what, detail: String| {
             Err(UpstreamFault::Failed {
@@ -105,7 +110,7 @@ impl Destination {
             // The bytes are still coded, and the coding belongs to a connection that ends here.
             return broken("used a transfer coding unasked", format!("{coding:?}"));
         }
-        Ok((response, lease))
+        Ok((response, lease.into()))
     }
 
     /// Ends a session of the upstream that no client will use, beside the answer that says so.
@@ -114,8 +119,9 @@ impl Destination {
         request.headers_mut().insert(header::SESSION_ID, session);
         let pool = self.pool.clone();
         tokio::spawn(async move {
+            let head_timeout = pool.upstream().response_header_timeout;
             // The client has its answer; a server that cannot be told forgets the session itself.
-            let _ = pool.send(request).await;
+            let _ = pool.send(request, Some(head_timeout)).await;
         });
     }
 
@@ -232,7 +238,7 @@ mod tests {
         let routing = agree_bodiless(&fields, &head.headers, &Protocol::default());
         let routing = routing.expect("no lines of its own");
         let destination = Destination::new(Pool::new(upstream)).expect("a target");
-        destination.request(head, Bytes::from("body"), routing, era)
+        destination.request(head, Outbound::Whole(Bytes::from("body")), routing, era)
     }
 
     #[test]

@@ -10,13 +10,16 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 
 use super::agree::{self, Routing};
+use super::claim::{Claim, Refused};
 use super::forward::{Destination, Farewell};
 use super::message::Message;
-use super::outbound::Pool;
+use super::outbound::{Outbound, Pool};
 use super::place::{self, Placed};
+use super::receive::{self, Part, Taken};
 use super::relay::{self, Outgoing, Source};
 use super::session::Sessions;
-use super::{discover, handshake, receive, route};
+use super::upload::{self, Upload};
+use super::{discover, handshake, route};
 use crate::net::listener::{self, Client, ConnectionEnd};
 use crate::observe::{self, Exchange, Level, Log};
 use crate::policy::plan::{Bounds, LegacyRefusals, Listen, Plan, Route};
@@ -143,7 +146,9 @@ fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
 struct Admitted {
     era: Era,
     routing: Routing,
-    body: Bytes,
+    body: Outbound,
+    /// The exchange's half of a body that streams.
+    upload: Option<Upload>,
     reading: Reading,
 }
 
@@ -190,7 +195,7 @@ async fn answer(
             _ => return Err(HttpFault::MethodNotAllowed { allow }.into()),
         }
     };
-    forward(serving, head, admitted, exchange).await
+    forward(serving, head, admitted, exchange, to).await
 }
 
 /// A message: received, scanned, placed, held against its headers.
@@ -203,11 +208,18 @@ async fn admit_message(
     to: &mut Addressee,
 ) -> Result<Admitted, Refusal> {
     let route = &*serving.route;
-    if let Err(refusal) = receive::check(fields, &body, &route.bounds) {
+    let claim = || Claim::of(fields, &head.headers, route);
+    if let Err(refusal) = receive::check(fields, &body, &route.bounds, || claim().is_some()) {
         to.closes = !receive::drain_unread(head, body, &route.bounds);
         return Err(refusal.into());
     }
-    let body = receive::whole(body, &route.bounds).await?;
+    let body = match receive::take(body, &route.bounds).await? {
+        Taken::Whole(body) => body,
+        Taken::Part(part) => match claim() {
+            Some(claim) => return admit_claim(serving, claim, part, exchange, to).await,
+            None => part.whole(&route.bounds).await?,
+        },
+    };
     exchange.received(body.len() as u64);
     let frame = frame::scan(body, &route.bounds.message, &Paths::default()).map_err(|flaw| {
         to.id = flaw.id().map(Bytes::copy_from_slice);
@@ -224,9 +236,48 @@ async fn admit_message(
     Ok(Admitted {
         era,
         routing,
-        body: frame.body().clone(),
+        body: Outbound::Whole(frame.body().clone()),
+        upload: None,
         reading,
     })
+}
+
+/// A message that is too large to be read first: admitted by what its headers claim, and held
+/// against them while it passes.
+async fn admit_claim(
+    serving: &Serving,
+    claim: Claim,
+    part: Part,
+    exchange: &mut Exchange,
+    to: &mut Addressee,
+) -> Result<Admitted, Refusal> {
+    let call = claim.call();
+    let era = call.era;
+    to.era = Some(era);
+    to.probe = call.method == method::DISCOVER;
+    exchange.called(call.method, call.name);
+    exchange.placed(era, call.version);
+    let reading = match call.method {
+        method::DISCOVER => Reading::Discovery,
+        _ => Reading::Nothing,
+    };
+    let routing = claim.routing();
+    // Boxed, because few exchanges need the room that it takes.
+    let begun = upload::begin(claim, &serving.route, part, exchange.streamed());
+    let (upload, body) = Box::pin(begun).await.map_err(|refused| tell(refused, to))?;
+    Ok(Admitted {
+        era,
+        routing,
+        body: Outbound::Guarded(body),
+        upload: Some(upload),
+        reading,
+    })
+}
+
+/// A refusal, told to the id that was found with it.
+fn tell(refused: Refused, to: &mut Addressee) -> Refusal {
+    to.id = refused.id;
+    refused.refusal
 }
 
 /// Era, headers, version and method of a message, in the order in which the first failure wins.
@@ -239,8 +290,7 @@ fn judge(
     to: &mut Addressee,
 ) -> Result<(Placed, Routing), Refusal> {
     let route = &*serving.route;
-    let frame = message.frame();
-    to.id = frame.id().map(|id| frame.body().slice_ref(id));
+    to.id = message.outline().shared_id();
     to.probe = message.method() == method::DISCOVER;
     exchange.called(message.method(), message.name());
     let placed = place::place(message, fields.protocol_version, &route.protocol, || {
@@ -272,7 +322,8 @@ fn admit_bodiless(
     Ok(Admitted {
         era: placed.era(),
         routing,
-        body: Bytes::new(),
+        body: Outbound::Whole(Bytes::new()),
+        upload: None,
         reading: match session {
             Some(id) if head.method == Method::DELETE => Reading::EndOfSession(id.clone()),
             Some(_) | None => Reading::Nothing,
@@ -294,13 +345,21 @@ async fn forward(
     head: Parts,
     admitted: Admitted,
     exchange: &mut Exchange,
+    to: &mut Addressee,
 ) -> Result<Response<Source>, Refusal> {
     let (route, destination) = (&*serving.route, &serving.destination);
     let era = admitted.era;
     let request = destination.request(head, admitted.body, admitted.routing, era)?;
     let farewell =
         matches!(admitted.reading, Reading::Handshake).then(|| Farewell::after(&request));
-    let (response, lease) = destination.send(request).await?;
+    let sending = destination.send(request);
+    let (response, lease) = match &admitted.upload {
+        None => sending.await?,
+        Some(upload) => Box::pin(upload.answer(sending))
+            .await
+            .map_err(|refused| tell(refused, to))?,
+    };
+    let lease = lease.carrying(admitted.upload);
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());
     match admitted.reading {

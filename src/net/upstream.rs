@@ -209,8 +209,9 @@ impl<B: Outbound> Pool<B> {
         &self.upstream
     }
 
-    /// Sends `request` and waits for the head of the answer. A request is tried again only when
-    /// the connection handed it back unsent.
+    /// Sends `request` and waits for the head of the answer, for `head_timeout` from now on; with
+    /// none, the caller keeps the time. A request is tried again only when the connection handed
+    /// it back unsent.
     ///
     /// # Errors
     /// Why no answer came. The request may then have reached the upstream, unless the failure is
@@ -218,6 +219,7 @@ impl<B: Outbound> Pool<B> {
     pub async fn send(
         self: &Arc<Self>,
         mut request: Request<B>,
+        head_timeout: Option<Duration>,
     ) -> Result<(Response<Incoming>, Lease<B>), Failure> {
         let mut attempt = 1;
         loop {
@@ -225,7 +227,13 @@ impl<B: Outbound> Pool<B> {
             let Connection {
                 sender, deadline, ..
             } = &mut lease.connection;
-            deadline.set(Instant::now(), self.upstream.response_header_timeout);
+            match head_timeout {
+                Some(wait) => deadline.set(Instant::now(), wait),
+                // That the connection is used again has come in time.
+                None => {
+                    deadline.meet();
+                }
+            }
             let mut unsent = match sender.try_send_request(request).await {
                 Ok(response) if deadline.meet() => return Ok((response, lease)),
                 // The connection has ended, and would break the answer off.

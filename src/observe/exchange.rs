@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use super::log::Log;
@@ -103,6 +104,14 @@ impl Exchange {
         self.record.bytes_in += bytes;
     }
 
+    /// The request's body passes by while it is scanned: its bytes are counted through what is
+    /// given back, for as long as the record is open.
+    pub fn streamed(&mut self) -> Passed {
+        let passed = Passed::default();
+        self.record.streamed = Some(passed.clone());
+        passed
+    }
+
     /// So many more bytes of the answer's body went out.
     pub fn sent(&mut self, bytes: u64) {
         if self.record.bytes_out == 0 && bytes > 0 {
@@ -115,6 +124,21 @@ impl Exchange {
     /// panicked, that the process ends, or else that the client left.
     pub fn ended(&mut self, end: End) {
         self.record.end = Some(end);
+    }
+}
+
+/// Counts a request's body as it passes by.
+#[derive(Clone, Debug, Default)]
+pub struct Passed(Arc<AtomicU64>);
+
+impl Passed {
+    /// So many more bytes came in.
+    pub fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -11,6 +11,7 @@
 //! | `path` | only if there is no route |
 //! | `era`, `version` | how the message was placed |
 //! | `method`, `name` | the message's method, and the tool, prompt, URI or task that it names |
+//! | `body` | `streamed`, if it passed by while it was scanned; `method` and `name` are then those of the headers |
 //! | `verdict` | `refused:` and the refusal's name, `forwarded`, or `answered` by ourselves |
 //! | `detail` | more about a refusal |
 //! | `status` | of our answer |
@@ -28,7 +29,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::exchange::End;
+use super::exchange::{End, Passed};
 use super::line::{Encoding, Line, cut, key};
 use super::words::{METHOD_BYTES_MAX, Words};
 use crate::policy::plan::Route;
@@ -68,6 +69,8 @@ pub(super) struct Record {
     pub(super) route: Option<Arc<Route>>,
     pub(super) words: Words,
     pub(super) placed: Option<(Era, Option<Version>)>,
+    /// The request's body passes by, and this counts it.
+    pub(super) streamed: Option<Passed>,
     pub(super) refused: Option<(&'static str, Option<String>)>,
     /// The request was sent on; whether over a connection that had served before.
     pub(super) upstream_reused: Option<bool>,
@@ -87,6 +90,7 @@ impl Record {
             route: None,
             words: Words::with_path(path),
             placed: None,
+            streamed: None,
             refused: None,
             upstream_reused: None,
             upstream_status: None,
@@ -138,6 +142,9 @@ impl Record {
             }
         }
         self.words.write_call(line);
+        if self.streamed.is_some() {
+            line.words(key!("body"), &["streamed"]);
+        }
     }
 
     /// What we decided: `refused:` and why, `forwarded`, or `answered` by ourselves; nothing if
@@ -171,7 +178,8 @@ impl Record {
             line.number(key!("upstream_status"), status.into());
             line.millis(key!("upstream_head_ms"), after);
         }
-        line.number(key!("bytes_in"), self.bytes_in);
+        let passed = self.streamed.as_ref().map_or(0, Passed::bytes);
+        line.number(key!("bytes_in"), self.bytes_in + passed);
         line.number(key!("bytes_out"), self.bytes_out);
         if let Some(after) = self.first_byte {
             line.millis(key!("first_byte_ms"), after);
