@@ -261,3 +261,6 @@ impl Inspection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

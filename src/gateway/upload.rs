@@ -253,7 +253,10 @@ pub(super) async fn begin(
     passed: Passed,
 ) -> Result<(Upload, Guarded), Refused> {
     let Part { held, rest } = part;
-    let length = rest.size_hint().exact().map(|rest| rest + held.len() as u64);
+    let length = rest
+        .size_hint()
+        .exact()
+        .map(|rest| rest + held.len() as u64);
     let inspection = Inspection::new(claim, route.clone());
     let mut passage = Passage {
         rest: Some(rest),
@@ -453,7 +456,8 @@ impl Body for Guarded {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
+        self.length
+            .map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 
@@ -469,6 +473,8 @@ impl Drop for Guarded {
 
 impl fmt::Debug for Guarded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guarded").field("length", &self.length).finish_non_exhaustive()
+        f.debug_struct("Guarded")
+            .field("length", &self.length)
+            .finish_non_exhaustive()
     }
 }

@@ -203,14 +203,19 @@ mod tests {
     fn what_has_come_is_known_before_the_end() {
         let mut scanner = Scanner::new(&Bounds::default(), &Paths::default());
         scanner.push(br#" {"id":"a","method":"tools/ca"#).unwrap();
-        assert_eq!((scanner.id().as_deref(), scanner.method()), (Some(&br#""a""#[..]), None));
-        scanner.push(br#"ll","params":{"name":"x","uri":7,"#).unwrap();
+        assert_eq!(
+            (scanner.id().as_deref(), scanner.method()),
+            (Some(&br#""a""#[..]), None)
+        );
+        scanner
+            .push(br#"ll","params":{"name":"x","uri":7,"#)
+            .unwrap();
         assert_eq!(scanner.method().as_deref(), Some("tools/call"));
         assert_eq!(scanner.text(Field::Name), Text::Is("x".into()));
         assert_eq!(scanner.text(Field::Uri), Text::WrongType);
         assert_eq!(scanner.text(Field::TaskId), Text::Absent);
         assert!(!scanner.is_flawed());
-        scanner.push(br#""name":"y"},"id":2"#).unwrap();
+        scanner.push(br#""name":"y"},"id":2,"#).unwrap();
         assert!(scanner.is_flawed(), "a repeated key");
         assert_eq!(scanner.id(), None, "two ids");
         scanner.push(b"]").unwrap_err();
