@@ -1,19 +1,23 @@
 //! The stages of one exchange, a file each, in the order of the path through them.
 
+mod admitted;
 mod agree;
 mod answer;
 mod claim;
+mod cors;
 mod discover;
 mod forward;
 mod handshake;
 mod hop;
 mod message;
 mod outbound;
+mod pass;
 pub mod pipeline;
 mod place;
 mod receive;
 mod relay;
 mod route;
+mod sender;
 mod session;
 mod upload;
 

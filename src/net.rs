@@ -1,6 +1,6 @@
 //! Sockets: what clients connect to, and how upstreams are reached.
 
-pub(crate) mod alarm;
+pub mod alarm;
 mod gather;
 pub mod listener;
 mod outlet;

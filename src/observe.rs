@@ -14,7 +14,7 @@ mod timestamp;
 mod words;
 mod writer;
 
-pub use exchange::{End, Exchange, Passed};
+pub use exchange::{End, Exchange};
 pub use log::{Level, Log};
 pub use record::{ConnectionEnd, DETAIL_BYTES_MAX};
 pub use words::{METHOD_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use crate::admin::{self, Readiness};
 use crate::gateway::pipeline::Gateway;
@@ -150,10 +151,12 @@ impl Started {
 pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Started, StartError> {
     let (listener, listen) = bind(plan.listen.address, "listen").await?;
     let (probes, status) = bind(plan.status, "status").await?;
-    let gateway = Gateway::start(plan, log.clone()).map_err(|cause| StartError {
-        attempted: "cannot prepare the routes".into(),
-        cause: io::Error::other(cause),
-        hint: "check the urls of the upstreams",
+    let gateway = Gateway::start(plan, log.clone(), CancellationToken::new()).map_err(|cause| {
+        StartError {
+            attempted: "cannot prepare the routes".into(),
+            cause: io::Error::other(cause),
+            hint: "check the urls of the upstreams",
+        }
     })?;
     tokio::spawn(admin::serve(probes, readiness, log.clone()));
     tokio::spawn(listener::serve(listener, plan.listen.clone(), gateway));

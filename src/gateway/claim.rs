@@ -14,7 +14,7 @@ use crate::protocol::frame::{Field, Outline, Paths, Scanner, Text};
 use crate::protocol::head::Fields;
 use crate::protocol::header::{self, Reading};
 use crate::protocol::method;
-use crate::protocol::refusal::{BodyFault, MessageFault, Refusal};
+use crate::protocol::refusal::{Addressee, BodyFault, MessageFault, Refusal};
 use crate::protocol::version::{Era, Version};
 
 /// What the headers of a modern request say: as much as is decided on, so that its body can follow.
@@ -75,6 +75,7 @@ impl Claim {
         Call {
             era: Era::Modern,
             version: Some(self.version),
+            is_request: true,
             method: &self.method,
             name: self.name.as_deref(),
         }
@@ -99,7 +100,9 @@ impl Claim {
         let placed = place::place(&message, fields.protocol_version, &route.protocol, session)?;
         agree::agree(&placed, &message, &fields, &self.lines, route)?;
         placed.accept(&message, &route.protocol)?;
-        Ok(Agreement(()))
+        Ok(Agreement {
+            id: outline.shared_id(),
+        })
     }
 
     /// Whether what has been read so far cannot agree any more, and how much is settled by it.
@@ -152,7 +155,17 @@ impl Comparison {
 /// The proof that a body which passed by says what its headers claim. Only the end of an
 /// [`Inspection`] makes one.
 #[derive(Debug)]
-pub(super) struct Agreement(());
+pub(super) struct Agreement {
+    id: Option<Bytes>,
+}
+
+impl Agreement {
+    /// The raw id of the message, if it has one.
+    #[must_use]
+    pub(super) fn id(&self) -> Option<Bytes> {
+        self.id.clone()
+    }
+}
 
 /// A refusal, with the id that it is told to, if that is known.
 #[derive(Debug)]
@@ -161,6 +174,14 @@ pub(super) struct Refused {
     pub(super) refusal: Refusal,
     /// The raw id of the request.
     pub(super) id: Option<Bytes>,
+}
+
+impl Refused {
+    /// The refusal, told to that id.
+    pub(super) fn tell(self, to: &mut Addressee) -> Refusal {
+        to.id = self.id;
+        self.refusal
+    }
 }
 
 /// Reads a body that passes by, and says how much of it may go on.
@@ -252,12 +273,17 @@ impl Inspection {
         }
     }
 
-    /// A refusal that is told to the id that is known so far.
+    /// The raw id, if it has come already.
     #[must_use]
-    pub(super) fn refused(&self, refusal: Refusal) -> Refused {
+    pub(super) fn id(&self) -> Option<Bytes> {
+        self.scanner.id()
+    }
+
+    /// A refusal that is told to the id that is known so far.
+    fn refused(&self, refusal: Refusal) -> Refused {
         Refused {
             refusal,
-            id: self.scanner.id(),
+            id: self.id(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::place::Placed;
 use crate::protocol::frame::{Field, Kind, Outline, Text};
 use crate::protocol::method;
 use crate::protocol::version::{Era, Version};
@@ -14,6 +15,9 @@ pub(super) struct Call<'m> {
     pub(super) era: Era,
     /// The version, if it is one that we know.
     pub(super) version: Option<Version>,
+    /// Whether the client waits for an answer with its id; so it is taken to where the body has
+    /// still to say it.
+    pub(super) is_request: bool,
     /// The method; empty in a response.
     pub(super) method: &'m str,
     /// The tool, prompt, URI or task that it names.
@@ -51,6 +55,18 @@ impl<'f> Message<'f> {
     #[must_use]
     pub(super) fn is_request(&self) -> bool {
         self.outline.kind() == Kind::Request
+    }
+
+    /// What the message asks for, once it is placed.
+    #[must_use]
+    pub(super) fn call(&self, placed: &Placed) -> Call<'_> {
+        Call {
+            era: placed.era(),
+            version: placed.known_version(),
+            is_request: self.is_request(),
+            method: self.method(),
+            name: self.name(),
+        }
     }
 
     /// The method; empty in a response.

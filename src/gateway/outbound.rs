@@ -1,12 +1,14 @@
 //! The body of a request on its way to the upstream, and the connection that it takes.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::upload::{Guarded, Halted, Upload};
+use super::pass::Passing;
+use super::upload::{Guarded, Upload};
 use crate::net::upstream;
 
 /// The connections to an upstream.
@@ -15,7 +17,6 @@ pub(super) type Pool = upstream::Pool<Outbound>;
 /// One of them in use, with what is still on its way over it. Dropping it breaks both off.
 #[derive(Debug)]
 pub(super) struct Lease {
-    // In this order: nothing may take the body's end for a proper one.
     connection: upstream::Lease<Outbound>,
     upload: Option<Upload>,
 }
@@ -29,13 +30,16 @@ impl Lease {
 
     /// The same, with the body that streams over it.
     #[must_use]
-    pub(super) fn carrying(self, upload: Option<Upload>) -> Lease {
-        Lease { upload, ..self }
+    pub(super) fn carrying(self, upload: Upload) -> Lease {
+        Lease {
+            upload: Some(upload),
+            ..self
+        }
     }
 
-    /// Keeps the connection for the next exchange. Only after the answer was read to its end. A
-    /// connection whose upstream has answered before it had the whole request ends here, and what
-    /// is left of the request with it.
+    /// Keeps the connection for the next exchange. Only after the answer was read to its end. Where
+    /// the upstream has answered before it had all of a body that streams, the request ends here,
+    /// and with it what is left of the body.
     pub(super) fn give_back(self) {
         if self.upload.as_ref().is_none_or(Upload::is_sent) {
             self.connection.give_back();
@@ -59,22 +63,46 @@ pub(super) enum Outbound {
     Whole(Bytes),
     /// Bytes that are scanned as they pass.
     Guarded(Guarded),
+    /// What a client sends, unread.
+    Passed(Box<Passing>),
 }
+
+impl upstream::Outbound for Outbound {
+    fn again(&self) -> Option<Outbound> {
+        match self {
+            Outbound::Whole(bytes) => Some(Outbound::Whole(bytes.clone())),
+            Outbound::Guarded(_) | Outbound::Passed(_) => None,
+        }
+    }
+}
+
+/// A body was cut off before its end; whoever cut it knows why.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut;
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request's body was cut off")
+    }
+}
+
+impl std::error::Error for Cut {}
 
 impl Body for Outbound {
     type Data = Bytes;
-    type Error = Halted;
+    type Error = Cut;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Halted>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         match &mut *self {
             Outbound::Whole(bytes) => {
                 let bytes = std::mem::take(bytes);
                 Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
             }
             Outbound::Guarded(body) => Pin::new(body).poll_frame(cx),
+            Outbound::Passed(body) => Pin::new(body).poll_frame(cx),
         }
     }
 
@@ -82,6 +110,7 @@ impl Body for Outbound {
         match self {
             Outbound::Whole(bytes) => bytes.is_empty(),
             Outbound::Guarded(body) => body.is_end_stream(),
+            Outbound::Passed(body) => body.is_end_stream(),
         }
     }
 
@@ -89,6 +118,7 @@ impl Body for Outbound {
         match self {
             Outbound::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Outbound::Guarded(body) => body.size_hint(),
+            Outbound::Passed(body) => body.size_hint(),
         }
     }
 }

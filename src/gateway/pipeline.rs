@@ -1,6 +1,7 @@
 //! The path of one exchange, from its head to its answer. Each stage is a function of what the
 //! stages before it made, and only they can make it; so none can be skipped.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,18 +9,23 @@ use http::header::ACCEPT;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
+use tokio::time::timeout_at;
+use tokio_util::sync::CancellationToken;
 
+use super::admitted::{Admitted, Reading};
 use super::agree::{self, Routing};
-use super::claim::{Claim, Refused};
+use super::claim::Claim;
+use super::cors::{self, Cors};
 use super::forward::{Destination, Farewell};
 use super::message::Message;
 use super::outbound::{Outbound, Pool};
 use super::place::{self, Placed};
-use super::receive::{self, Part, Taken};
-use super::relay::{self, Outgoing, Source};
+use super::receive::{self, Taken};
+use super::relay::{self, Asked, Drain, Outgoing, Source};
+use super::sender::Sender;
 use super::session::Sessions;
-use super::upload::{self, Upload};
-use super::{discover, handshake, route};
+use super::upload::Upload;
+use super::{discover, handshake, pass, route};
 use crate::net::listener::{self, Client, ConnectionEnd};
 use crate::observe::{self, Exchange, Level, Log};
 use crate::policy::plan::{Bounds, LegacyRefusals, Listen, Plan, Route};
@@ -38,6 +44,7 @@ struct Running {
     listen: Listen,
     log: Log,
     routes: Vec<Serving>,
+    drain: Drain,
 }
 
 /// A route at work.
@@ -45,14 +52,16 @@ struct Serving {
     route: Arc<Route>,
     destination: Destination,
     sessions: Sessions,
+    cors: Cors,
 }
 
 impl Gateway {
-    /// The gateway that `plan` describes.
+    /// The gateway that `plan` describes. Once `drain` is cancelled, it ends the streams that have
+    /// no end of their own.
     ///
     /// # Errors
     /// An upstream's authority or path that no request can carry; a checked plan has none.
-    pub fn start(plan: &Plan, log: Log) -> Result<Gateway, http::Error> {
+    pub fn start(plan: &Plan, log: Log, drain: CancellationToken) -> Result<Gateway, http::Error> {
         let mut pools: Vec<Arc<Pool>> = Vec::new();
         let mut routes = Vec::with_capacity(plan.routes.len());
         for route in &plan.routes {
@@ -71,12 +80,18 @@ impl Gateway {
                 route: route.clone(),
                 destination: Destination::new(pool)?,
                 sessions: Sessions::new(&route.bounds),
+                cors: Cors::new(&route.cors),
             });
         }
+        route::sort(&mut routes, |serving| &serving.route);
         Ok(Gateway(Arc::new(Running {
             listen: plan.listen.clone(),
             log,
             routes,
+            drain: Drain {
+                begins: drain,
+                streams: plan.shutdown.streams,
+            },
         })))
     }
 }
@@ -87,19 +102,32 @@ impl listener::Serve for Gateway {
     async fn serve(&self, client: Client, request: Request<Incoming>) -> Response<Outgoing> {
         let (head, body) = request.into_parts();
         let wants_body = head.method != Method::HEAD;
+        let sender = Sender::of(client, &head.headers, &self.0.listen);
         let mut exchange = self
             .0
             .log
-            .exchange(client.address, &head.method, head.uri.path());
+            .exchange(sender.peer(), &head.method, head.uri.path());
+        exchange.client(sender.named());
+        let mut page = None;
         let mut to = Addressee {
             accept: accept(&head.headers),
             id: None,
             era: None,
             in_band: true,
             probe: false,
+            problem: false,
             closes: false,
         };
-        let response = match answer(&self.0, head, body, &mut exchange, &mut to).await {
+        let answered = answer(
+            &self.0,
+            head,
+            body,
+            &sender,
+            &mut exchange,
+            &mut to,
+            &mut page,
+        );
+        let mut response = match answered.await {
             Ok(response) => response,
             Err(refusal) => {
                 let telling = refusal.telling();
@@ -109,6 +137,9 @@ impl listener::Serve for Gateway {
                 refusal::answer(&telling, &to).map(|body| Source::Own(wants_body.then_some(body)))
             }
         };
+        if let Some(Page { cors, origin }) = page {
+            cors.expose(response.headers_mut(), origin);
+        }
         exchange.status(response.status().as_u16());
         response.map(|source| Outgoing::new(source, exchange))
     }
@@ -132,6 +163,13 @@ impl listener::Serve for Gateway {
     }
 }
 
+/// The page of a browser that a request comes from and that its route has let in: it may read
+/// whatever is answered.
+struct Page<'g> {
+    cors: &'g Cors,
+    origin: cors::Origin,
+}
+
 /// What a client accepts: one list, which may stand in several lines (RFC 9110, 5.3).
 fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
     let lines = headers.get_all(ACCEPT);
@@ -142,39 +180,24 @@ fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::from_bytes(&lines.join(&b", "[..])).ok()
 }
 
-/// A request that may go upstream, and what its answer will be read for.
-struct Admitted {
-    era: Era,
-    routing: Routing,
-    body: Outbound,
-    /// The exchange's half of a body that streams.
-    upload: Option<Upload>,
-    reading: Reading,
-}
-
-/// What an answer is read for before it goes on.
-enum Reading {
-    /// Nothing: it passes as it comes.
-    Nothing,
-    /// The versions that the server offers.
-    Discovery,
-    /// The version that the server chose.
-    Handshake,
-    /// Whether this session has ended.
-    EndOfSession(HeaderValue),
-}
-
 /// One exchange: its route, what its HTTP method makes of it, and the answer of the upstream.
-async fn answer(
-    gateway: &Running,
+async fn answer<'g>(
+    gateway: &'g Running,
     head: Parts,
     body: Incoming,
+    sender: &Sender,
     exchange: &mut Exchange,
     to: &mut Addressee,
+    page: &mut Option<Page<'g>>,
 ) -> Result<Response<Source>, Refusal> {
     let fields = Fields::read(&head.headers);
     let found = route::check_form(&head, &fields, &gateway.listen)
         .and_then(|()| route::find(&gateway.routes, |serving| &serving.route, &head, &fields));
+    let found = found.and_then(|serving| {
+        to.problem = serving.route.pass.is_some();
+        route::check_origin(&serving.route.origins, fields.origin)?;
+        Ok(serving)
+    });
     let serving = match found {
         Ok(serving) => serving,
         Err(refusal) => {
@@ -184,18 +207,55 @@ async fn answer(
     };
     exchange.route(&serving.route);
     to.in_band = serving.route.protocol.legacy_refusals == LegacyRefusals::InBand;
+    if let Some(origin) = cors::Origin::admitted(&head.headers) {
+        let cors = &serving.cors;
+        if cors::is_preflight(&head) {
+            to.closes = !receive::drain_unread(&head, body, &serving.route.bounds);
+            let preflight = cors.preflight(&head, &origin, methods(&serving.route));
+            return Ok(preflight.map(|()| Source::Own(None)));
+        }
+        *page = Some(Page { cors, origin });
+    }
+    if serving.route.pass.is_some() {
+        let (route, destination) = (&serving.route, &serving.destination);
+        let passed = pass::pass(
+            route,
+            destination,
+            head,
+            body,
+            sender,
+            exchange,
+            &mut to.closes,
+        );
+        // Apart, so that the exchanges of MCP do not carry its room.
+        let response = Box::pin(passed).await?;
+        return Ok(relay::watch(
+            response,
+            &Asked::unread(),
+            route,
+            &gateway.drain,
+        ));
+    }
     let admitted = if head.method == Method::POST {
         admit_message(serving, &head, &fields, body, exchange, to).await?
     } else {
         to.closes = !receive::drain_unread(&head, body, &serving.route.bounds);
-        let allow = place::allow(&serving.route.protocol);
+        let allow = methods(&serving.route);
         match head.method {
             Method::GET | Method::DELETE => admit_bodiless(serving, &head, &fields, exchange, to)?,
             Method::OPTIONS => return Ok(refusal::options(allow).map(|()| Source::Own(None))),
             _ => return Err(HttpFault::MethodNotAllowed { allow }.into()),
         }
     };
-    forward(serving, head, admitted, exchange, to).await
+    forward(gateway, serving, head, admitted, sender, exchange, to).await
+}
+
+/// The HTTP methods that a route serves, as `Allow` lists them.
+fn methods(route: &Route) -> &'static str {
+    match route.pass {
+        None => place::allow(&route.protocol),
+        Some(_) => pass::METHODS,
+    }
 }
 
 /// A message: received, scanned, placed, held against its headers.
@@ -216,7 +276,11 @@ async fn admit_message(
     let body = match receive::take(body, &route.bounds).await? {
         Taken::Whole(body) => body,
         Taken::Part(part) => match claim() {
-            Some(claim) => return admit_claim(serving, claim, part, exchange, to).await,
+            Some(claim) => {
+                let admitting = Admitted::by_claim(claim, &serving.route, part, exchange, to);
+                // Boxed, because few exchanges need the room that it takes.
+                return Box::pin(admitting).await;
+            }
             None => part.whole(&route.bounds).await?,
         },
     };
@@ -227,57 +291,15 @@ async fn admit_message(
     })?;
     let message = Message::of(&frame);
     let (placed, routing) = judge(serving, &message, fields, &head.headers, exchange, to)?;
-    let era = placed.era();
-    let reading = match (era, message.method()) {
-        (Era::Modern, method::DISCOVER) => Reading::Discovery,
-        (Era::Legacy, method::INITIALIZE) if message.is_request() => Reading::Handshake,
-        _ => Reading::Nothing,
-    };
+    let call = message.call(&placed);
     Ok(Admitted {
-        era,
+        era: call.era,
         routing,
         body: Outbound::Whole(frame.body().clone()),
         upload: None,
-        reading,
+        reading: Reading::of(&call),
+        asked: Asked::by(&call, to.id.clone(), &route.deadline),
     })
-}
-
-/// A message that is too large to be read first: admitted by what its headers claim, and held
-/// against them while it passes.
-async fn admit_claim(
-    serving: &Serving,
-    claim: Claim,
-    part: Part,
-    exchange: &mut Exchange,
-    to: &mut Addressee,
-) -> Result<Admitted, Refusal> {
-    let call = claim.call();
-    let era = call.era;
-    to.era = Some(era);
-    to.probe = call.method == method::DISCOVER;
-    exchange.called(call.method, call.name);
-    exchange.placed(era, call.version);
-    let reading = match call.method {
-        method::DISCOVER => Reading::Discovery,
-        _ => Reading::Nothing,
-    };
-    let routing = claim.routing();
-    // Boxed, because few exchanges need the room that it takes.
-    let begun = upload::begin(claim, &serving.route, part, exchange.streamed());
-    let (upload, body) = Box::pin(begun).await.map_err(|refused| tell(refused, to))?;
-    Ok(Admitted {
-        era,
-        routing,
-        body: Outbound::Guarded(body),
-        upload: Some(upload),
-        reading,
-    })
-}
-
-/// A refusal, told to the id that was found with it.
-fn tell(refused: Refused, to: &mut Addressee) -> Refusal {
-    to.id = refused.id;
-    refused.refusal
 }
 
 /// Era, headers, version and method of a message, in the order in which the first failure wins.
@@ -328,6 +350,7 @@ fn admit_bodiless(
             Some(id) if head.method == Method::DELETE => Reading::EndOfSession(id.clone()),
             Some(_) | None => Reading::Nothing,
         },
+        asked: Asked::by_bodiless(&head.method),
     })
 }
 
@@ -339,30 +362,65 @@ fn session(serving: &Serving, fields: &Fields<'_>) -> Option<Version> {
     }
 }
 
-/// Sends what was admitted, and passes the answer on as soon as it was read for what it must be.
+/// Sends what was admitted, and passes the answer on, if it is there in time.
 async fn forward(
+    gateway: &Running,
     serving: &Serving,
     head: Parts,
     admitted: Admitted,
+    sender: &Sender,
+    exchange: &mut Exchange,
+    to: &mut Addressee,
+) -> Result<Response<Source>, Refusal> {
+    let Admitted {
+        era,
+        routing,
+        body,
+        upload,
+        reading,
+        mut asked,
+    } = admitted;
+    let route = &*serving.route;
+    let request = serving
+        .destination
+        .request(head, body, routing, era, sender)?;
+    let streams = upload.is_some();
+    let response = {
+        let answering = pin!(settle(serving, request, upload, reading, era, exchange, to));
+        match asked.deadline {
+            None => answering.await?,
+            Some(deadline) => match timeout_at(deadline.at, answering).await {
+                Ok(response) => response?,
+                Err(_) => return Err(deadline.fault(&route.upstream).into()),
+            },
+        }
+    };
+    if streams {
+        asked.answer_to(to.id.clone());
+    }
+    Ok(relay::watch(response, &asked, route, &gateway.drain))
+}
+
+/// Waits for the answer, and reads it for what it must be read for.
+async fn settle(
+    serving: &Serving,
+    request: Request<Outbound>,
+    upload: Option<Upload>,
+    reading: Reading,
+    era: Era,
     exchange: &mut Exchange,
     to: &mut Addressee,
 ) -> Result<Response<Source>, Refusal> {
     let (route, destination) = (&*serving.route, &serving.destination);
-    let era = admitted.era;
-    let request = destination.request(head, admitted.body, admitted.routing, era)?;
-    let farewell =
-        matches!(admitted.reading, Reading::Handshake).then(|| Farewell::after(&request));
+    let farewell = matches!(reading, Reading::Handshake).then(|| Farewell::after(&request));
     let sending = destination.send(request);
-    let (response, lease) = match &admitted.upload {
+    let (response, lease) = match upload {
         None => sending.await?,
-        Some(upload) => Box::pin(upload.answer(sending))
-            .await
-            .map_err(|refused| tell(refused, to))?,
+        Some(upload) => Box::pin(upload.answer(sending, to)).await?,
     };
-    let lease = lease.carrying(admitted.upload);
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());
-    match admitted.reading {
+    match reading {
         Reading::Nothing => Ok(relay::pass(response, lease, era)),
         Reading::Discovery => Box::pin(discover::settle(response, lease, route)).await,
         Reading::Handshake => {

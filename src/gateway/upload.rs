@@ -4,28 +4,31 @@
 //! Two halves share one state. [`Guarded`] is the body that the connection to the upstream polls;
 //! [`Upload`] is what the exchange has of it: it waits for the verdict, keeps the time, and reads
 //! what is left if the upstream does not take it. There is no channel between client and upstream
-//! that could come to an end of its own: only an [`Agreement`] ends the body.
+//! that could come to an end of its own: only an agreement ends the body.
 
-use std::error::Error;
+mod passage;
+
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::claim::{Agreement, Claim, Inspection, Refused};
+use self::passage::{Passage, Side};
+use super::claim::{Claim, Inspection, Refused};
+use super::outbound::{Cut, Lease};
 use super::receive::{self, Part};
 use crate::net::alarm::Alarm;
-use crate::observe::Passed;
+use crate::net::upstream::Inbound;
 use crate::policy::plan::Route;
-use crate::protocol::refusal::{BodyFault, Refusal, UpstreamFault};
+use crate::protocol::refusal::{Addressee, BodyFault, Refusal, UpstreamFault};
 
 /// The body as the connection to the upstream has it.
 pub(super) struct Guarded {
@@ -40,208 +43,7 @@ pub(super) struct Upload {
     route: Arc<Route>,
 }
 
-/// The body went no further. Why is for the exchange to tell; the upstream sees a request that
-/// breaks off.
-#[derive(Debug)]
-pub(super) struct Halted;
-
-impl fmt::Display for Halted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the request's body was not let through")
-    }
-}
-
-impl Error for Halted {}
-
-/// Whom the exchange waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    /// The client, for the next piece.
-    Client,
-    /// The upstream: to take a piece, or to answer.
-    Upstream,
-}
-
-/// What came of the inspection.
-#[derive(Debug)]
-enum Verdict {
-    /// Not all of the body has come.
-    Open(Box<Inspection>),
-    /// The body agrees. What was kept back of it may follow.
-    Agreed(Agreement, Bytes),
-    /// It is refused.
-    Refused(Option<Refused>),
-}
-
-/// A body on its way through.
-struct Passage {
-    /// What is still to come from the client; nothing once the body has ended, or is drained.
-    rest: Option<Incoming>,
-    /// What may be sent next.
-    ready: Bytes,
-    verdict: Verdict,
-    passed: Passed,
-    waits_for: Side,
-    since: Instant,
-    /// Whether the client went, if its body broke off.
-    client_gone: bool,
-    /// An answer is passed on already. What was sent may not be broken off before that is complete.
-    answered: bool,
-    /// Nobody sends the body any more, so that the exchange reads it.
-    unsent: bool,
-    /// All of it was sent.
-    sent: bool,
-    /// Whoever waits for the verdict.
-    waker: Option<Waker>,
-}
-
-impl Passage {
-    fn wait_for(&mut self, side: Side) {
-        self.waits_for = side;
-        self.since = Instant::now();
-    }
-
-    fn settle(&mut self, verdict: Verdict) {
-        self.verdict = verdict;
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-
-    /// The next piece that may be sent; `None` at the proper end.
-    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Halted>>> {
-        loop {
-            if !self.ready.is_empty() {
-                self.wait_for(Side::Upstream);
-                return Poll::Ready(Some(Ok(std::mem::take(&mut self.ready))));
-            }
-            match &mut self.verdict {
-                Verdict::Agreed(_, tail) => {
-                    let tail = std::mem::take(tail);
-                    self.sent = true;
-                    self.wait_for(Side::Upstream);
-                    return Poll::Ready((!tail.is_empty()).then_some(Ok(tail)));
-                }
-                Verdict::Refused(_) => return self.halt(),
-                Verdict::Open(inspection) if inspection.contradicts() => return self.halt(),
-                Verdict::Open(_) => ready!(self.poll_read(cx)),
-            }
-        }
-    }
-
-    /// Sends no more. The connection would break off the answer with the request, so that it is
-    /// left waiting where there is one; it ends with its exchange.
-    fn halt(&self) -> Poll<Option<Result<Bytes, Halted>>> {
-        if self.answered {
-            return Poll::Pending;
-        }
-        Poll::Ready(Some(Err(Halted)))
-    }
-
-    /// Reads one piece of the body, or its end.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(rest) = &mut self.rest else {
-            // Drained, so that nobody will ever know.
-            self.settle(Verdict::Refused(None));
-            return Poll::Ready(());
-        };
-        match Pin::new(rest).poll_frame(cx) {
-            Poll::Pending => {
-                if self.waits_for != Side::Client {
-                    self.wait_for(Side::Client);
-                }
-                return Poll::Pending;
-            }
-            Poll::Ready(Some(Ok(frame))) => {
-                self.wait_for(Side::Client);
-                // Trailers are of the client's leg only.
-                if let Ok(data) = frame.into_data() {
-                    self.read(data);
-                }
-            }
-            Poll::Ready(Some(Err(error))) => {
-                self.client_gone = receive::is_gone(&error);
-                self.refuse(BodyFault::Broken.into());
-                self.rest = None;
-            }
-            Poll::Ready(None) => self.end(),
-        }
-        Poll::Ready(())
-    }
-
-    fn read(&mut self, piece: Bytes) {
-        self.passed.add(piece.len() as u64);
-        let Verdict::Open(inspection) = &mut self.verdict else {
-            return;
-        };
-        match inspection.read(piece) {
-            Ok(passes) => self.ready = passes,
-            Err(refused) => return self.settle(Verdict::Refused(Some(refused))),
-        }
-        // A body of known length is complete for its reader with its last piece, so that this one
-        // does not go on before all of it has been judged.
-        if self.rest.as_ref().is_none_or(is_at_end) {
-            self.end();
-        }
-    }
-
-    fn end(&mut self) {
-        self.rest = None;
-        let verdict = std::mem::replace(&mut self.verdict, Verdict::Refused(None));
-        let verdict = match verdict {
-            Verdict::Open(inspection) => match inspection.end() {
-                Ok((agreement, tail)) => Verdict::Agreed(agreement, tail),
-                Err(refused) => Verdict::Refused(Some(refused)),
-            },
-            settled => settled,
-        };
-        if let Verdict::Refused(_) = verdict {
-            self.ready.clear();
-        }
-        self.settle(verdict);
-    }
-
-    fn refuse(&mut self, refusal: Refusal) {
-        if let Verdict::Open(inspection) = &self.verdict {
-            let refused = inspection.refused(refusal);
-            self.settle(Verdict::Refused(Some(refused)));
-        }
-    }
-
-    /// The verdict; read for here if nobody sends what is read.
-    fn poll_verdict(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Refused>> {
-        loop {
-            match &mut self.verdict {
-                Verdict::Agreed(..) => return Poll::Ready(Ok(())),
-                Verdict::Refused(refused) => {
-                    return Poll::Ready(Err(refused.take().unwrap_or(Refused {
-                        refusal: BodyFault::Broken.into(),
-                        id: None,
-                    })));
-                }
-                Verdict::Open(_) if self.unsent => {
-                    ready!(self.poll_read(cx));
-                    self.ready.clear();
-                }
-                Verdict::Open(_) => {
-                    self.waker = Some(cx.waker().clone());
-                    return Poll::Pending;
-                }
-            }
-        }
-    }
-}
-
-fn is_at_end(body: &Incoming) -> bool {
-    body.is_end_stream() || body.size_hint().exact() == Some(0)
-}
-
-fn lock(passage: &Mutex<Passage>) -> MutexGuard<'_, Passage> {
-    // A panic in one half ends the exchange, and with it the other.
-    passage.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Begins to let a body through to `route` whose headers make `claim`. `passed` counts what comes.
+/// Begins to let a body through to `route` whose headers make `claim`. `received` counts what comes.
 ///
 /// # Errors
 /// The verdict, where the beginning of the body settles already that it is refused: nothing of it
@@ -250,35 +52,20 @@ pub(super) async fn begin(
     claim: Claim,
     route: &Arc<Route>,
     part: Part,
-    passed: Passed,
+    received: Arc<AtomicU64>,
 ) -> Result<(Upload, Guarded), Refused> {
     let Part { held, rest } = part;
-    let length = rest
-        .size_hint()
-        .exact()
-        .map(|rest| rest + held.len() as u64);
+    let known = rest.size_hint().exact();
+    let length = known.map(|rest| rest + held.len() as u64);
     let inspection = Inspection::new(claim, route.clone());
-    let mut passage = Passage {
-        rest: Some(rest),
-        ready: Bytes::new(),
-        verdict: Verdict::Open(Box::new(inspection)),
-        passed,
-        waits_for: Side::Upstream,
-        since: Instant::now(),
-        client_gone: false,
-        answered: false,
-        unsent: false,
-        sent: false,
-        waker: None,
-    };
-    passage.read(held.freeze());
+    let passage = Passage::new(inspection, held.freeze(), rest, received);
     let passage = Arc::new(Mutex::new(passage));
     let upload = Upload {
         passage: passage.clone(),
         route: route.clone(),
     };
     let guarded = Guarded { passage, length };
-    if upload.is_refuted() {
+    if upload.passage().is_refuted() {
         drop(guarded);
         return Err(upload.refusal().await);
     }
@@ -286,61 +73,62 @@ pub(super) async fn begin(
 }
 
 impl Upload {
-    /// Whether the body is refused whatever of it is still to come.
-    fn is_refuted(&self) -> bool {
-        match &lock(&self.passage).verdict {
-            Verdict::Open(inspection) => inspection.contradicts(),
-            Verdict::Agreed(..) => false,
-            Verdict::Refused(_) => true,
-        }
+    /// The raw id of the request, if it has come already.
+    #[must_use]
+    pub(super) fn id(&self) -> Option<Bytes> {
+        self.passage().id()
     }
 
     /// Whether all of the body was sent.
     #[must_use]
     pub(super) fn is_sent(&self) -> bool {
-        lock(&self.passage).sent
-    }
-
-    /// The verdict on the body, once all of it has been read.
-    ///
-    /// # Errors
-    /// What a body would have been refused for that is read first, or that it did not come in
-    /// time.
-    async fn verdict(&self) -> Result<(), Refused> {
-        let verdict = poll_fn(|cx| lock(&self.passage).poll_verdict(cx));
-        let refused = match self.watch(verdict).await {
-            Ok(()) => return Ok(()),
-            Err(refused) => refused,
-        };
-        if lock(&self.passage).client_gone {
-            receive::broken(true, self.route.bounds.body_idle_timeout).await;
-        }
-        Err(refused)
+        self.passage().is_sent()
     }
 
     /// Waits for the upstream's answer to the request that `sending` sends, and with an answer that
-    /// is no error for the verdict too: until then it might be the answer to something else.
+    /// is no error for the verdict too: until then it might be the answer to something else. `to`
+    /// learns the id.
     ///
     /// # Errors
     /// The verdict, that one of the two sides was too slow, or why there is no answer.
-    pub(super) async fn answer<B, L>(
+    pub(super) async fn answer(
+        self,
+        sending: impl Future<Output = Result<(Response<Inbound>, Lease), UpstreamFault>>,
+        to: &mut Addressee,
+    ) -> Result<(Response<Inbound>, Lease), Refusal> {
+        let answered = self.judged(sending).await;
+        let (response, lease) = answered.map_err(|refused| refused.tell(to))?;
+        to.id = self.id();
+        Ok((response, lease.carrying(self)))
+    }
+
+    async fn judged<L>(
         &self,
-        sending: impl Future<Output = Result<(Response<B>, L), UpstreamFault>>,
-    ) -> Result<(Response<B>, L), Refused> {
+        sending: impl Future<Output = Result<(Response<Inbound>, L), UpstreamFault>>,
+    ) -> Result<(Response<Inbound>, L), Refused> {
         let sending = async { Ok(sending.await) };
-        match self.watch(sending).await? {
-            Ok((response, lease)) => {
-                let status = response.status();
-                let is_error = status.is_client_error() || status.is_server_error();
-                if !(is_error && self.passes_unjudged()) {
-                    self.verdict().await?;
-                }
-                Ok((response, lease))
-            }
+        let answer = match self.watch(sending).await? {
+            Ok(answer) => answer,
             // The connection broke off because the body did.
-            Err(_) if self.is_refuted() => Err(self.refusal().await),
-            Err(fault) => Err(self.refused(fault.into())),
+            Err(_) if self.passage().is_refuted() => return Err(self.refusal().await),
+            Err(fault) => return Err(self.refused(fault.into())),
+        };
+        let status = answer.0.status();
+        let is_error = status.is_client_error() || status.is_server_error();
+        if !is_error || !self.passage().answer() {
+            self.verdict().await?;
         }
+        Ok(answer)
+    }
+
+    /// The verdict on the body, once all of it has been read.
+    async fn verdict(&self) -> Result<(), Refused> {
+        let verdict = poll_fn(|cx| self.passage().poll_verdict(cx));
+        let outcome = self.watch(verdict).await;
+        if self.passage().client_gone() {
+            receive::broken(true, self.route.bounds.body_idle_timeout).await;
+        }
+        outcome
     }
 
     /// Why a body is refused of which that is certain.
@@ -352,20 +140,8 @@ impl Upload {
         }
     }
 
-    /// Notes that the upstream's answer passes before the verdict; not any more if the body was
-    /// refused first.
-    fn passes_unjudged(&self) -> bool {
-        let refuted = self.is_refuted();
-        lock(&self.passage).answered = !refuted;
-        !refuted
-    }
-
-    /// A refusal that is told to the id that is known so far.
     fn refused(&self, refusal: Refusal) -> Refused {
-        match &lock(&self.passage).verdict {
-            Verdict::Open(inspection) => inspection.refused(refusal),
-            Verdict::Agreed(..) | Verdict::Refused(_) => Refused { refusal, id: None },
-        }
+        self.passage().refused(refusal)
     }
 
     /// Waits for `future` for as long as neither side is silent for too long.
@@ -392,15 +168,11 @@ impl Upload {
 
     /// When to look next for silence; the side that we wait for may have changed until then.
     fn next_look(&self, now: Instant) -> Result<Instant, Refusal> {
-        let (side, since) = {
-            let passage = lock(&self.passage);
-            (passage.waits_for, passage.since)
-        };
-        let due = since + self.limit(side);
-        if due > now {
-            return Ok(due.min(now + self.shorter_limit()));
-        }
+        let (side, since) = self.passage().waits();
         let max = self.limit(side);
+        if since + max > now {
+            return Ok((since + max).min(now + self.shorter_limit()));
+        }
         Err(match side {
             Side::Client => BodyFault::Timeout { max }.into(),
             Side::Upstream => UpstreamFault::Timeout {
@@ -422,11 +194,15 @@ impl Upload {
     fn shorter_limit(&self) -> Duration {
         self.limit(Side::Client).min(self.limit(Side::Upstream))
     }
+
+    fn passage(&self) -> MutexGuard<'_, Passage> {
+        lock(&self.passage)
+    }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        let rest = lock(&self.passage).rest.take();
+        let rest = self.passage().take_rest();
         if let Some(rest) = rest {
             receive::drain(rest, &self.route.bounds);
         }
@@ -441,18 +217,18 @@ impl fmt::Debug for Upload {
 
 impl Body for Guarded {
     type Data = Bytes;
-    type Error = Halted;
+    type Error = Cut;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Halted>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         let next = ready!(lock(&self.passage).poll_send(cx));
         Poll::Ready(next.map(|next| next.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        lock(&self.passage).sent
+        lock(&self.passage).is_sent()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -463,11 +239,7 @@ impl Body for Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        let mut passage = lock(&self.passage);
-        passage.unsent = true;
-        if let Some(waker) = passage.waker.take() {
-            waker.wake();
-        }
+        lock(&self.passage).abandon();
     }
 }
 
@@ -477,4 +249,9 @@ impl fmt::Debug for Guarded {
             .field("length", &self.length)
             .finish_non_exhaustive()
     }
+}
+
+fn lock(passage: &Mutex<Passage>) -> MutexGuard<'_, Passage> {
+    // A panic in one half ends the exchange, and with it the other.
+    passage.lock().unwrap_or_else(PoisonError::into_inner)
 }

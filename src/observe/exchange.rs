@@ -1,6 +1,6 @@
 //! The open record of an exchange: closed exactly once, whatever ends it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
@@ -19,22 +19,27 @@ pub enum End {
     ClientGone,
     /// The upstream broke off in the middle of its answer.
     UpstreamFailed,
-    /// We broke off ourselves, because the process ends.
+    /// The upstream ended its answer in good order in the middle of an event, which clients drop.
+    HalfEvent,
+    /// We ended the answer, because it reached the limit of the policy with this key.
+    Limit(&'static str),
+    /// We ended the answer, because the process ends.
     ShutDown,
     /// Code of ours panicked.
     Panicked,
 }
 
 impl End {
-    /// The end as it stands in the log.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    /// The end as it stands in the log, in two parts.
+    pub(super) const fn words(self) -> [&'static str; 2] {
         match self {
-            End::Complete => "complete",
-            End::ClientGone => "client_gone",
-            End::UpstreamFailed => "upstream_failed",
-            End::ShutDown => "shut_down",
-            End::Panicked => "panicked",
+            End::Complete => ["complete", ""],
+            End::ClientGone => ["client_gone", ""],
+            End::UpstreamFailed => ["upstream_failed", ""],
+            End::HalfEvent => ["half_event", ""],
+            End::Limit(limit) => ["limit:", limit],
+            End::ShutDown => ["shut_down", ""],
+            End::Panicked => ["panicked", ""],
         }
     }
 }
@@ -45,6 +50,7 @@ pub struct Exchange {
     log: Log,
     opened: Instant,
     record: Record,
+    upload: Option<Arc<AtomicU64>>,
 }
 
 impl Exchange {
@@ -58,7 +64,13 @@ impl Exchange {
             log,
             opened: Instant::now(),
             record: Record::new(peer, http_method, path),
+            upload: None,
         }
+    }
+
+    /// A trusted proxy says that the request comes from this address.
+    pub fn client(&mut self, address: Option<IpAddr>) {
+        self.record.client = address;
     }
 
     /// A route was found.
@@ -104,12 +116,15 @@ impl Exchange {
         self.record.bytes_in += bytes;
     }
 
-    /// The request's body passes by while it is scanned: its bytes are counted through what is
-    /// given back, for as long as the record is open.
-    pub fn streamed(&mut self) -> Passed {
-        let passed = Passed::default();
-        self.record.streamed = Some(passed.clone());
-        passed
+    /// The request's body comes in beside the exchange, even while the answer goes out. Its bytes
+    /// are counted in what is given back.
+    pub fn receiving(&mut self) -> Arc<AtomicU64> {
+        Arc::clone(self.upload.get_or_insert_default())
+    }
+
+    /// The request's body was decided on by its headers, and is scanned while it passes.
+    pub fn streamed(&mut self) {
+        self.record.streamed = true;
     }
 
     /// So many more bytes of the answer's body went out.
@@ -127,21 +142,6 @@ impl Exchange {
     }
 }
 
-/// Counts a request's body as it passes by.
-#[derive(Clone, Debug, Default)]
-pub struct Passed(Arc<AtomicU64>);
-
-impl Passed {
-    /// So many more bytes came in.
-    pub fn add(&self, bytes: u64) {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 impl Drop for Exchange {
     fn drop(&mut self) {
         if !self.log.has_access_log() {
@@ -154,6 +154,9 @@ impl Drop for Exchange {
         } else {
             End::ClientGone
         });
+        if let Some(upload) = &self.upload {
+            self.record.bytes_in += upload.load(Ordering::Relaxed);
+        }
         let (now, total) = (SystemTime::now(), self.opened.elapsed());
         self.log
             .append(|out, encoding| self.record.write(out, encoding, now, total, end));
@@ -218,9 +221,11 @@ mod tests {
             exchange.sent(8);
             exchange.ended(End::UpstreamFailed);
             exchange.ended(End::Complete);
+            let mut late = open(log);
+            late.ended(End::Limit("deadline.call"));
         });
-        assert_eq!(ends(&lines), ["complete"]);
-        let line = &lines[0];
+        assert_eq!(ends(&lines), ["limit:deadline.call", "complete"]);
+        let line = &lines[1];
         assert_eq!(line["version"], "2025-11-25");
         assert_eq!(line["upstream_reused"], false);
         assert_eq!(line["bytes_in"], 120);

@@ -7,9 +7,10 @@
 //! | `time` | when the record was closed, UTC |
 //! | `route` | the route's name |
 //! | `peer` | address and port of the connection |
+//! | `client` | the client's address, where a trusted proxy says it |
 //! | `http_method` | |
-//! | `path` | only if there is no route |
-//! | `era`, `version` | how the message was placed |
+//! | `path` | only if there is no route, or one of many paths |
+//! | `era`, `version` | how the message was placed; era `none` where it passed unread |
 //! | `method`, `name` | the message's method, and the tool, prompt, URI or task that it names |
 //! | `body` | `streamed`, if it passed by while it was scanned; `method` and `name` are then those of the headers |
 //! | `verdict` | `refused:` and the refusal's name, `forwarded`, or `answered` by ourselves |
@@ -20,16 +21,16 @@
 //! | `bytes_in`, `bytes_out` | of the bodies, as received from and handed to the client |
 //! | `first_byte_ms` | when the first byte of our body was handed over |
 //! | `total_ms` | from the request's head to the end |
-//! | `end` | `complete`, `client_gone`, `upstream_failed`, `shut_down` or `panicked` |
+//! | `end` | `complete`, `client_gone`, `upstream_failed`, `half_event`, `limit:` and the limit's key, `shut_down` or `panicked` |
 //!
 //! `path_bytes`, `method_bytes`, `name_bytes` and `detail_bytes` follow a string that is not shown
 //! as a whole, with the length of the whole.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::exchange::{End, Passed};
+use super::exchange::End;
 use super::line::{Encoding, Line, cut, key};
 use super::words::{METHOD_BYTES_MAX, Words};
 use crate::policy::plan::Route;
@@ -65,12 +66,13 @@ pub const DETAIL_BYTES_MAX: usize = 1024;
 /// What is known of an exchange, without a clock.
 pub(super) struct Record {
     pub(super) peer: SocketAddr,
+    pub(super) client: Option<IpAddr>,
     pub(super) http_method: http::Method,
     pub(super) route: Option<Arc<Route>>,
     pub(super) words: Words,
     pub(super) placed: Option<(Era, Option<Version>)>,
-    /// The request's body passes by, and this counts it.
-    pub(super) streamed: Option<Passed>,
+    /// The request's body was scanned while it passed.
+    pub(super) streamed: bool,
     pub(super) refused: Option<(&'static str, Option<String>)>,
     /// The request was sent on; whether over a connection that had served before.
     pub(super) upstream_reused: Option<bool>,
@@ -86,11 +88,12 @@ impl Record {
     pub(super) fn new(peer: SocketAddr, http_method: &http::Method, path: &str) -> Record {
         Record {
             peer,
+            client: None,
             http_method: http_method.clone(),
             route: None,
             words: Words::with_path(path),
             placed: None,
-            streamed: None,
+            streamed: false,
             refused: None,
             upstream_reused: None,
             upstream_status: None,
@@ -104,8 +107,10 @@ impl Record {
 
     pub(super) fn route(&mut self, route: &Arc<Route>) {
         self.route = Some(Arc::clone(route));
-        // A route has one path, and the log need not repeat it.
-        self.words.clear();
+        // A route of one path need not repeat it in the log.
+        if !route.path.ends_with('*') {
+            self.words.clear();
+        }
     }
 
     /// Writes the line of an exchange that took `total` and ended now.
@@ -122,11 +127,14 @@ impl Record {
             line.string(key!("route"), &route.name);
         }
         line.address(key!("peer"), &self.peer);
+        if let Some(client) = self.client {
+            line.string(key!("client"), &client.to_string());
+        }
         self.write_call(&mut line);
         self.write_verdict(&mut line);
         self.write_transfer(&mut line);
         line.millis(key!("total_ms"), total);
-        line.words(key!("end"), &[end.as_str()]);
+        line.words(key!("end"), &end.words());
         line.end();
     }
 
@@ -135,6 +143,13 @@ impl Record {
         let http_method = self.http_method.as_str();
         line.string(key!("http_method"), cut(http_method, METHOD_BYTES_MAX));
         self.words.write_path(line);
+        if self
+            .route
+            .as_ref()
+            .is_some_and(|route| route.pass.is_some())
+        {
+            line.words(key!("era"), &["none"]);
+        }
         if let Some((era, version)) = self.placed {
             line.words(key!("era"), &[era.as_str()]);
             if let Some(version) = version {
@@ -142,7 +157,7 @@ impl Record {
             }
         }
         self.words.write_call(line);
-        if self.streamed.is_some() {
+        if self.streamed {
             line.words(key!("body"), &["streamed"]);
         }
     }
@@ -178,8 +193,7 @@ impl Record {
             line.number(key!("upstream_status"), status.into());
             line.millis(key!("upstream_head_ms"), after);
         }
-        let passed = self.streamed.as_ref().map_or(0, Passed::bytes);
-        line.number(key!("bytes_in"), self.bytes_in + passed);
+        line.number(key!("bytes_in"), self.bytes_in);
         line.number(key!("bytes_out"), self.bytes_out);
         if let Some(after) = self.first_byte {
             line.millis(key!("first_byte_ms"), after);
@@ -213,11 +227,15 @@ pub(super) mod tests {
         Arc::new(Route {
             name: "weather".to_owned(),
             path: "/mcp".to_owned(),
+            pass: None,
             hosts: plan::Hosts::Any,
             origins: plan::Origins::None,
+            cors: plan::Cors::default(),
             upstream: Arc::new(plan::Upstream::at("weather", "127.0.0.1", 3000, "/mcp")),
             protocol: plan::Protocol::default(),
             bounds: plan::Bounds::default(),
+            streams: plan::Streams::default(),
+            deadline: plan::Deadlines::default(),
         })
     }
 

@@ -10,11 +10,13 @@
 
 mod cut;
 mod exchanges;
+mod faults;
 mod harness;
 mod headers;
 mod hosts;
 mod hygiene;
 mod limits;
+mod names;
 mod observation;
 mod placing;
 mod proxying;

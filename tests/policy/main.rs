@@ -11,6 +11,7 @@ mod documents;
 mod errors;
 mod merging;
 mod mutations;
+mod names;
 mod secrets;
 
 use std::ffi::OsString;

@@ -12,8 +12,8 @@ use crate::{Files, short};
 const UPSTREAM: &str = "upstreams: { u: { url: http://127.0.0.1:3000/mcp } }\n";
 
 /// Every key with a value that is not its default.
-const EVERY_KEY: &str = r#"
-listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s }
+pub(crate) const EVERY_KEY: &str = r#"
+listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s, trusted_proxies: [ 10.0.0.0/8, "::1" ], forwarded: forwarded }
 status: { address: 127.0.0.1:0 }
 log: { access: off, file: access.log, backlog_bytes_max: 2Mi }
 upstreams:
@@ -23,12 +23,14 @@ upstreams:
     response_header_timeout: 1m
     idle_timeout: 1s
     idle_connections_max: 0
+    forwarded: both
 routes:
   - name: r
     path: /x/
     upstream: u
     hosts: [ A.example, "[::1]" ]
     origins: [ https://app.example ]
+    cors: { headers: [ X-Tenant ], max_age: 5m, credentials: true }
     protocol:
       versions: [ "2026-07-28", "2025-06-18" ]
       routing_headers: { missing: mirror, legacy: refuse }
@@ -47,6 +49,7 @@ routes:
       id_bytes_max: 64
       sessions_max: 5
       session_idle_timeout: 1h
+  - { name: all, pass: true, path: /all/*, upstream: u }
 "#;
 
 #[test]

@@ -104,6 +104,9 @@ fn http_faults() -> Vec<(&'static str, HttpFault)> {
         HttpFault::MethodNotAllowed { .. } => [
             HttpFault::MethodNotAllowed { allow: "POST, OPTIONS" },
         ],
+        HttpFault::PathUnclear { .. } => [HttpFault::PathUnclear {
+            why: "the path has a dot segment (`.` or `..`), which some servers resolve".into(),
+        }],
         HttpFault::HostUnclear { .. } => [HttpFault::HostUnclear { why: "is missing" }],
         HttpFault::Host { .. } => [HttpFault::Host { host: "elsewhere.example".into() }],
         HttpFault::Origin { .. } => [
@@ -287,6 +290,11 @@ fn upstream_faults() -> Vec<(&'static str, UpstreamFault)> {
                 upstream: upstream(),
                 limit: "response_header_timeout",
                 max: Duration::from_secs(300),
+            },
+            UpstreamFault::Timeout {
+                upstream: upstream(),
+                limit: "deadline.tools",
+                max: Duration::from_secs(600),
             },
         ],
         UpstreamFault::Unreadable { .. } => [UpstreamFault::Unreadable {

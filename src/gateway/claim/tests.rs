@@ -7,7 +7,7 @@ use proptest::sample::{select, subsequence};
 use serde_json::json;
 
 use super::*;
-use crate::policy::plan::{Bounds, Hosts, Origins, Protocol, Upstream};
+use crate::policy::plan::{Bounds, Cors, Deadlines, Hosts, Origins, Protocol, Streams, Upstream};
 use crate::protocol::frame;
 use crate::protocol::refusal::Telling;
 use crate::protocol::version::Versions;
@@ -23,6 +23,10 @@ fn route() -> Arc<Route> {
         upstream: Arc::new(Upstream::at("up", "up", 80, "/mcp")),
         protocol: Protocol::default(),
         bounds: Bounds::default(),
+        pass: None,
+        cors: Cors::default(),
+        streams: Streams::default(),
+        deadline: Deadlines::default(),
     })
 }
 
@@ -261,6 +265,7 @@ fn only_heads_that_say_all_of_it_make_a_claim() {
         Call {
             era: Era::Modern,
             version: Some(Version::V2026_07_28),
+            is_request: true,
             method: "tools/call",
             name: Some("é"),
         }

@@ -1,11 +1,15 @@
-//! What stands once in a policy: `listen`, `status`, `log` and `defaults`.
+//! What stands once in a policy: `listen`, `status`, `log`, `shutdown` and `defaults`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::policy::finding::Origin;
 use crate::policy::host::parse_address;
-use crate::policy::plan::{Bounds, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol};
+use crate::policy::network::Network;
+use crate::policy::plan::{
+    Bounds, Cors, Deadlines, ForwardedBy, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol,
+    Shutdown, Streams,
+};
 use crate::policy::unit::{duration, size};
 
 use super::Setting;
@@ -14,6 +18,7 @@ use super::node::Node;
 use super::protocol;
 use super::reader::Reader;
 use super::route::{self, DraftRoute, read_hosts, read_origins};
+use super::stream;
 use super::upstream::{self, DraftUpstream, Target};
 
 /// What was read so far, on top of the defaults.
@@ -22,6 +27,7 @@ pub(super) struct Draft {
     pub(super) listen: Listen,
     pub(super) status: Status,
     pub(super) log: Log,
+    pub(super) shutdown: Shutdown,
     pub(super) defaults: Defaults,
     /// Where the addresses were written, if they were.
     pub(super) listen_origin: Option<Origin>,
@@ -48,13 +54,16 @@ impl Default for Status {
 pub(super) struct Defaults {
     pub(super) protocol: Protocol,
     pub(super) bounds: Bounds,
+    pub(super) streams: Streams,
+    pub(super) deadline: Deadlines,
     pub(super) hosts: Option<Hosts>,
     pub(super) origins: Option<Origins>,
+    pub(super) cors: Cors,
     pub(super) upstream: Target,
 }
 
 /// The keys that only the gateway file has.
-pub(super) const GATEWAY_KEYS: [&str; 4] = ["listen", "status", "log", "defaults"];
+pub(super) const GATEWAY_KEYS: [&str; 5] = ["listen", "status", "log", "shutdown", "defaults"];
 
 /// The keys of a file. The defaults come before what builds on them.
 pub(super) const ROOT: &[Key<Draft>] = &[
@@ -84,6 +93,13 @@ pub(super) const ROOT: &[Key<Draft>] = &[
             key::read(n, "`log`", LOG, &mut d.log, r);
         },
         show: |d| key::show(LOG, &d.log),
+    },
+    Key {
+        name: "shutdown",
+        read: |d, n, r| {
+            key::read(n, "`shutdown`", stream::SHUTDOWN, &mut d.shutdown, r);
+        },
+        show: |d| key::show(stream::SHUTDOWN, &d.shutdown),
     },
     Key {
         name: "defaults",
@@ -137,6 +153,27 @@ const LISTEN: &[Key<Listen>] = &[
         read: |l, n, r| r.duration(n, &mut l.header_read_timeout),
         show: |l| Shown::value(duration(l.header_read_timeout)),
     },
+    Key {
+        name: "trusted_proxies",
+        read: |l, n, r| {
+            let wanted = "a list of ranges of addresses such as `10.0.0.0/8`";
+            if let Some(networks) = r.texts(n, wanted, Network::parse) {
+                l.trusted_proxies = networks;
+            }
+        },
+        show: |l| Shown::list(&l.trusted_proxies),
+    },
+    Key {
+        name: "forwarded",
+        read: |l, n, r| r.choice(n, &FORWARDED_BY, &mut l.forwarded),
+        show: |l| Shown::value(protocol::word(&FORWARDED_BY, l.forwarded)),
+    },
+];
+
+/// The words for [`ForwardedBy`].
+const FORWARDED_BY: [(&str, ForwardedBy); 2] = [
+    ("x-forwarded", ForwardedBy::XForwarded),
+    ("forwarded", ForwardedBy::Forwarded),
 ];
 
 const STATUS: &[Key<Status>] = &[Key {
@@ -202,6 +239,16 @@ const DEFAULTS: &[Key<Defaults>] = &[
         show: |_| Shown::value("as `routes[].bounds`"),
     },
     Key {
+        name: "streams",
+        read: |d, n, r| stream::read_streams(n, &mut d.streams, r),
+        show: |_| Shown::value("as `routes[].streams`"),
+    },
+    Key {
+        name: "deadline",
+        read: |d, n, r| stream::read_deadlines(n, &mut d.deadline, r),
+        show: |_| Shown::value("as `routes[].deadline`"),
+    },
+    Key {
         name: "hosts",
         read: |d, n, r| read_hosts(n, &mut d.hosts, r),
         show: |_| Shown::value("as `routes[].hosts`"),
@@ -210,6 +257,13 @@ const DEFAULTS: &[Key<Defaults>] = &[
         name: "origins",
         read: |d, n, r| read_origins(n, &mut d.origins, r),
         show: |_| Shown::value("as `routes[].origins`"),
+    },
+    Key {
+        name: "cors",
+        read: |d, n, r| {
+            key::read(n, "`cors`", route::CORS, &mut d.cors, r);
+        },
+        show: |_| Shown::value("as `routes[].cors`"),
     },
     Key {
         name: "upstream",
@@ -239,5 +293,12 @@ pub(super) fn settings(plan: &Plan) -> Vec<Setting> {
         &Status::default(),
     ));
     settings.extend(key::differences(LOG, "log", &plan.log, &Log::default()));
+    let shutdown = Shutdown::default();
+    settings.extend(key::differences(
+        stream::SHUTDOWN,
+        "shutdown",
+        &plan.shutdown,
+        &shutdown,
+    ));
     settings
 }
