@@ -325,10 +325,14 @@ pub enum LegacyRefusals {
 /// What one exchange may make us hold or wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most bytes that a request body may have.
+    /// Most bytes of a request body that is held whole.
     pub body_bytes_max: usize,
-    /// Bytes set aside at once for a body whose length is announced, and the most that is held
-    /// back of an answer that must be read (that to `initialize` or `server/discover`).
+    /// Most bytes of a request body that streams: one over `buffer_bytes` whose headers say all
+    /// that is decided on. Where this is not above `body_bytes_max`, none streams.
+    pub stream_bytes_max: usize,
+    /// The most that is held of a request body that streams, the blanks behind its message
+    /// included, and of an answer that must be read (that to `initialize` or `server/discover`);
+    /// and the bytes set aside at once for a body whose length is announced.
     pub buffer_bytes: usize,
     /// How long a client may pause while it sends a body.
     pub body_idle_timeout: Duration,
@@ -349,6 +353,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Bounds {
             body_bytes_max: 4 << 20,
+            stream_bytes_max: 256 << 20,
             buffer_bytes: 64 << 10,
             body_idle_timeout: Duration::from_secs(30),
             drain_bytes_max: 16 << 20,
@@ -418,7 +423,8 @@ pub struct Upstream {
     pub query: Option<String>,
     /// How long a connection may take to be made.
     pub connect_timeout: Duration,
-    /// How long the upstream may take from the request to the head of its answer.
+    /// How long the upstream may take from the end of the request to the head of its answer, and
+    /// for each piece of a request body that streams.
     pub response_header_timeout: Duration,
     /// How long the upstream may pause in the middle of an answer that is no stream of events.
     pub response_idle_timeout: Duration,

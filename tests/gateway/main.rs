@@ -8,6 +8,7 @@
 // How long something took is printed and never asserted.
 #![allow(clippy::print_stdout)]
 
+mod cut;
 mod exchanges;
 mod faults;
 mod harness;
