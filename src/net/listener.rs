@@ -192,9 +192,7 @@ impl<V: Serve> Intake<V> {
     async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, peer) = self.listener.accept().await?;
         match self.shared.descriptors {
-            Some(descriptors) if !descriptors.has_room_for(&stream) => {
-                Err(descriptor::exhausted())
-            }
+            Some(descriptors) if !descriptors.has_room_for(&stream) => Err(descriptor::exhausted()),
             Some(_) | None => Ok((stream, peer)),
         }
     }

@@ -13,6 +13,7 @@ mod faults;
 mod harness;
 mod headers;
 mod hosts;
+mod http2;
 mod hygiene;
 mod limits;
 mod observation;
