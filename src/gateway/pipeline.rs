@@ -1,6 +1,7 @@
 //! The path of one exchange, from its head to its answer. Each stage is a function of what the
 //! stages before it made, and only they can make it; so none can be skipped.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,15 +9,17 @@ use http::header::ACCEPT;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
+use tokio::time::timeout_at;
+use tokio_util::sync::CancellationToken;
 
 use super::agree::{self, Routing};
 use super::cors::{self, Cors};
 use super::forward::{Destination, Farewell};
 use super::intake::{self, Intake};
 use super::message::Message;
-use super::outbound::Pool;
+use super::outbound::{Outbound, Pool};
 use super::place::{self, Placed};
-use super::relay::{self, Outgoing, Source};
+use super::relay::{self, Asked, Drain, Outgoing, Source};
 use super::sender::Sender;
 use super::session::Sessions;
 use super::{discover, handshake, pass, receive, route};
@@ -39,6 +42,7 @@ struct Running {
     log: Log,
     intake: Intake,
     routes: Vec<Serving>,
+    drain: Drain,
 }
 
 /// A route at work.
@@ -50,11 +54,12 @@ struct Serving {
 }
 
 impl Gateway {
-    /// The gateway that `plan` describes.
+    /// The gateway that `plan` describes. Once `drain` is cancelled, it ends the streams that have
+    /// no end of their own.
     ///
     /// # Errors
     /// An upstream's authority or path that no request can carry; a checked plan has none.
-    pub fn start(plan: &Plan, log: Log) -> Result<Gateway, http::Error> {
+    pub fn start(plan: &Plan, log: Log, drain: CancellationToken) -> Result<Gateway, http::Error> {
         let mut pools: Vec<Arc<Pool>> = Vec::new();
         let mut routes = Vec::with_capacity(plan.routes.len());
         for route in &plan.routes {
@@ -82,6 +87,10 @@ impl Gateway {
             log,
             intake: Intake::new(plan.listen.requests_max),
             routes,
+            drain: Drain {
+                begins: drain,
+                streams: plan.shutdown.streams,
+            },
         })))
     }
 }
@@ -186,6 +195,7 @@ struct Admitted {
     routing: Routing,
     body: Bytes,
     reading: Reading,
+    asked: Asked,
 }
 
 /// What an answer is read for before it goes on.
@@ -245,7 +255,13 @@ async fn answer<'g>(
             &mut to.closes,
         );
         // Apart, so that the exchanges of MCP do not carry its room.
-        return Box::pin(passed).await;
+        let response = Box::pin(passed).await?;
+        return Ok(relay::watch(
+            response,
+            &Asked::UNREAD,
+            route,
+            &gateway.drain,
+        ));
     }
     let admitted = if head.method == Method::POST {
         admit_message(serving, &head, &fields, body, exchange, to).await?
@@ -259,7 +275,7 @@ async fn answer<'g>(
             _ => return Err(HttpFault::MethodNotAllowed { allow }.into()),
         }
     };
-    forward(serving, head, admitted, sender, exchange).await
+    forward(gateway, serving, head, admitted, sender, exchange).await
 }
 
 /// The route of a request, which its head may take.
@@ -325,6 +341,7 @@ async fn admit_message(
         routing,
         body: frame.body().clone(),
         reading,
+        asked: Asked::by(&message, to.id.clone(), &route.deadline),
     })
 }
 
@@ -376,6 +393,7 @@ fn admit_bodiless(
             Some(id) if head.method == Method::DELETE => Reading::EndOfSession(id.clone()),
             Some(_) | None => Reading::Nothing,
         },
+        asked: Asked::by_bodiless(&head.method),
     })
 }
 
@@ -387,23 +405,51 @@ fn session(serving: &Serving, fields: &Fields<'_>) -> Option<Version> {
     }
 }
 
-/// Sends what was admitted, and passes the answer on as soon as it was read for what it must be.
+/// Sends what was admitted, and passes the answer on, if it is there in time.
 async fn forward(
+    gateway: &Running,
     serving: &Serving,
     head: Parts,
     admitted: Admitted,
     sender: &Sender,
     exchange: &mut Exchange,
 ) -> Result<Response<Source>, Refusal> {
+    let Admitted {
+        era,
+        routing,
+        body,
+        reading,
+        asked,
+    } = admitted;
+    let route = &*serving.route;
+    let request = serving
+        .destination
+        .request(head, body, routing, era, sender)?;
+    let answering = pin!(settle(serving, request, reading, era, exchange));
+    let response = match asked.deadline {
+        None => answering.await?,
+        Some(deadline) => match timeout_at(deadline.at, answering).await {
+            Ok(response) => response?,
+            Err(_) => return Err(deadline.fault(&route.upstream).into()),
+        },
+    };
+    Ok(relay::watch(response, &asked, route, &gateway.drain))
+}
+
+/// Waits for the answer, and reads it for what it must be read for.
+async fn settle(
+    serving: &Serving,
+    request: Request<Outbound>,
+    reading: Reading,
+    era: Era,
+    exchange: &mut Exchange,
+) -> Result<Response<Source>, Refusal> {
     let (route, destination) = (&*serving.route, &serving.destination);
-    let era = admitted.era;
-    let request = destination.request(head, admitted.body, admitted.routing, era, sender)?;
-    let farewell =
-        matches!(admitted.reading, Reading::Handshake).then(|| Farewell::after(&request));
+    let farewell = matches!(reading, Reading::Handshake).then(|| Farewell::after(&request));
     let (response, lease) = destination.send(request).await?;
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());
-    match admitted.reading {
+    match reading {
         Reading::Nothing => Ok(relay::pass(response, lease, era)),
         Reading::Discovery => Box::pin(discover::settle(response, lease, route)).await,
         Reading::Handshake => {

@@ -10,7 +10,7 @@ mod telling;
 mod upstream;
 mod version;
 
-pub use self::answer::{Addressee, answer, options};
+pub use self::answer::{Addressee, answer, event, options};
 pub use self::header::HeaderFault;
 pub use self::http::{BodyFault, HttpFault};
 pub use self::message::MessageFault;

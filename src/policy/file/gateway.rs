@@ -1,4 +1,4 @@
-//! What stands once in a policy: `listen`, `status`, `shutdown`, `log` and `defaults`.
+//! What stands once in a policy: `listen`, `status`, `log`, `shutdown` and `defaults`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,7 +7,8 @@ use crate::policy::finding::Origin;
 use crate::policy::host::parse_address;
 use crate::policy::network::Network;
 use crate::policy::plan::{
-    Bounds, Cors, ForwardedBy, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol, Shutdown,
+    Bounds, Cors, Deadlines, ForwardedBy, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol,
+    Shutdown, Streams,
 };
 use crate::policy::unit::{duration, size};
 
@@ -17,6 +18,7 @@ use super::node::Node;
 use super::protocol;
 use super::reader::Reader;
 use super::route::{self, DraftRoute, read_hosts, read_origins};
+use super::stream;
 use super::upstream::{self, DraftUpstream, Target};
 
 /// What was read so far, on top of the defaults.
@@ -24,8 +26,8 @@ use super::upstream::{self, DraftUpstream, Target};
 pub(super) struct Draft {
     pub(super) listen: Listen,
     pub(super) status: Status,
-    pub(super) shutdown: Shutdown,
     pub(super) log: Log,
+    pub(super) shutdown: Shutdown,
     pub(super) defaults: Defaults,
     /// Where the addresses were written, if they were.
     pub(super) listen_origin: Option<Origin>,
@@ -52,6 +54,8 @@ impl Default for Status {
 pub(super) struct Defaults {
     pub(super) protocol: Protocol,
     pub(super) bounds: Bounds,
+    pub(super) streams: Streams,
+    pub(super) deadline: Deadlines,
     pub(super) hosts: Option<Hosts>,
     pub(super) origins: Option<Origins>,
     pub(super) cors: Cors,
@@ -59,7 +63,7 @@ pub(super) struct Defaults {
 }
 
 /// The keys that only the gateway file has.
-pub(super) const GATEWAY_KEYS: [&str; 5] = ["listen", "status", "shutdown", "log", "defaults"];
+pub(super) const GATEWAY_KEYS: [&str; 5] = ["listen", "status", "log", "shutdown", "defaults"];
 
 /// The keys of a file. The defaults come before what builds on them.
 pub(super) const ROOT: &[Key<Draft>] = &[
@@ -84,18 +88,18 @@ pub(super) const ROOT: &[Key<Draft>] = &[
         show: |d| key::show(STATUS, &d.status),
     },
     Key {
-        name: "shutdown",
-        read: |d, n, r| {
-            key::read(n, "`shutdown`", SHUTDOWN, &mut d.shutdown, r);
-        },
-        show: |d| key::show(SHUTDOWN, &d.shutdown),
-    },
-    Key {
         name: "log",
         read: |d, n, r| {
             key::read(n, "`log`", LOG, &mut d.log, r);
         },
         show: |d| key::show(LOG, &d.log),
+    },
+    Key {
+        name: "shutdown",
+        read: |d, n, r| {
+            key::read(n, "`shutdown`", stream::SHUTDOWN, &mut d.shutdown, r);
+        },
+        show: |d| key::show(stream::SHUTDOWN, &d.shutdown),
     },
     Key {
         name: "defaults",
@@ -215,19 +219,6 @@ const STATUS: &[Key<Status>] = &[Key {
     show: |s| Shown::value(s.address),
 }];
 
-const SHUTDOWN: &[Key<Shutdown>] = &[
-    Key {
-        name: "notice",
-        read: |s, n, r| r.duration(n, &mut s.notice),
-        show: |s| Shown::value(duration(s.notice)),
-    },
-    Key {
-        name: "timeout",
-        read: |s, n, r| r.duration(n, &mut s.timeout),
-        show: |s| Shown::value(duration(s.timeout)),
-    },
-];
-
 /// The words for [`LogFormat`].
 const LOG_FORMATS: [(&str, LogFormat); 3] = [
     ("text", LogFormat::Text),
@@ -278,6 +269,16 @@ const DEFAULTS: &[Key<Defaults>] = &[
         show: |_| Shown::value("as `routes[].bounds`"),
     },
     Key {
+        name: "streams",
+        read: |d, n, r| stream::read_streams(n, &mut d.streams, r),
+        show: |_| Shown::value("as `routes[].streams`"),
+    },
+    Key {
+        name: "deadline",
+        read: |d, n, r| stream::read_deadlines(n, &mut d.deadline, r),
+        show: |_| Shown::value("as `routes[].deadline`"),
+    },
+    Key {
         name: "hosts",
         read: |d, n, r| read_hosts(n, &mut d.hosts, r),
         show: |_| Shown::value("as `routes[].hosts`"),
@@ -321,12 +322,13 @@ pub(super) fn settings(plan: &Plan) -> Vec<Setting> {
         &status,
         &Status::default(),
     ));
+    settings.extend(key::differences(LOG, "log", &plan.log, &Log::default()));
+    let shutdown = Shutdown::default();
     settings.extend(key::differences(
-        SHUTDOWN,
+        stream::SHUTDOWN,
         "shutdown",
         &plan.shutdown,
-        &Shutdown::default(),
+        &shutdown,
     ));
-    settings.extend(key::differences(LOG, "log", &plan.log, &Log::default()));
     settings
 }
