@@ -18,10 +18,10 @@ pub struct Plan {
     pub listen: Listen,
     /// Where `/healthz` and `/readyz` are served.
     pub status: SocketAddr,
-    /// How the process ends.
-    pub shutdown: Shutdown,
     /// The access log.
     pub log: Log,
+    /// How the process ends.
+    pub shutdown: Shutdown,
     /// The routes, in the order of the files.
     pub routes: Vec<Arc<Route>>,
 }
@@ -74,31 +74,6 @@ impl Default for Listen {
     }
 }
 
-/// How the process ends when it is told to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shutdown {
-    /// How long new work is still taken once the probes say that there should be none: whoever
-    /// sends it learns of that only with the next probe.
-    pub notice: Duration,
-    /// How long requests in flight may then take to finish; what is left is broken off.
-    pub timeout: Duration,
-    /// What becomes then of the streams that have no end of their own: subscriptions, and those that
-    /// older clients open by GET.
-    pub streams: StreamEnd,
-}
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        Shutdown {
-            notice: Duration::from_secs(2),
-            // With the notice and the last lines of the log, within the 30 s that Kubernetes grants.
-            timeout: Duration::from_secs(25),
-            // Where a process ends, another one mostly takes its place, and clients are to find it.
-            streams: StreamEnd::Break,
-        }
-    }
-}
-
 /// In which fields a proxy says where a request came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardedBy {
@@ -139,6 +114,31 @@ pub enum LogFormat {
     Text,
     /// No access log.
     Off,
+}
+
+/// How the process ends once it is told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shutdown {
+    /// How long new work is still taken once the probes say that there should be none: whoever
+    /// sends it learns of that only with the next probe.
+    pub notice: Duration,
+    /// How long requests in flight may then take to finish; what is left is broken off.
+    pub timeout: Duration,
+    /// What becomes of the streams that have no end of their own: subscriptions, and those that
+    /// older clients open by GET.
+    pub streams: StreamEnd,
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Shutdown {
+            notice: Duration::from_secs(2),
+            // With the notice and the last lines of the log, within the 30 s that Kubernetes grants.
+            timeout: Duration::from_secs(25),
+            // Where a process ends, another one mostly takes its place, and clients are to find it.
+            streams: StreamEnd::Break,
+        }
+    }
 }
 
 /// How a stream that has no end of its own is ended by us.
