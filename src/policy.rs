@@ -4,5 +4,6 @@ pub mod file;
 pub mod finding;
 pub mod host;
 pub mod plan;
+pub mod tls;
 pub mod unit;
 pub mod url;

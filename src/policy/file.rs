@@ -15,6 +15,7 @@ mod reader;
 mod resolve;
 mod route;
 mod source;
+mod tls;
 mod upstream;
 mod value;
 

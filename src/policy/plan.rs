@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::tls::{ListenTls, UpstreamTls};
+use super::url::Scheme;
 use crate::protocol::frame;
 use crate::protocol::version::{Version, Versions};
 
@@ -33,6 +35,8 @@ pub struct Listen {
     pub header_bytes_max: usize,
     /// How long a client may take to send its head, and to begin a request on an idle connection.
     pub header_read_timeout: Duration,
+    /// Who we are and whom we let in, if clients come over TLS.
+    pub tls: Option<ListenTls>,
 }
 
 impl Default for Listen {
@@ -42,6 +46,7 @@ impl Default for Listen {
             header_count_max: 64,
             header_bytes_max: 32 << 10,
             header_read_timeout: Duration::from_secs(60),
+            tls: None,
         }
     }
 }
@@ -230,7 +235,7 @@ pub struct Upstream {
     pub authority: String,
     /// The host alone, to be resolved (an IPv6 address without its brackets).
     pub host: String,
-    /// The port, 80 unless the URL names one.
+    /// The port, that of the scheme unless the URL names one.
     pub port: u16,
     /// The path of the URL, `/` at least.
     pub path: String,
@@ -244,9 +249,20 @@ pub struct Upstream {
     pub idle_timeout: Duration,
     /// Most unused connections that are kept.
     pub idle_connections_max: usize,
+    /// Whom we trust and who we are, if the URL is `https://`.
+    pub tls: Option<UpstreamTls>,
 }
 
 impl Upstream {
+    /// How it is spoken to.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        match self.tls {
+            Some(_) => Scheme::Https,
+            None => Scheme::Http,
+        }
+    }
+
     /// The upstream that listens on `host` and `port`, with every default.
     #[must_use]
     pub fn at(name: &str, host: &str, port: u16, path: &str) -> Upstream {
@@ -261,6 +277,7 @@ impl Upstream {
             response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
             idle_timeout: Upstream::IDLE_TIMEOUT,
             idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
+            tls: None,
         }
     }
 

@@ -13,6 +13,7 @@ use super::key::{self, Key, Shown};
 use super::node::Node;
 use super::protocol;
 use super::reader::Reader;
+use super::tls;
 use super::route::{self, DraftRoute, read_hosts, read_origins};
 use super::upstream::{self, DraftUpstream, Target};
 
@@ -136,6 +137,11 @@ const LISTEN: &[Key<Listen>] = &[
         name: "header_read_timeout",
         read: |l, n, r| r.duration(n, &mut l.header_read_timeout),
         show: |l| Shown::value(duration(l.header_read_timeout)),
+    },
+    Key {
+        name: "tls",
+        read: |l, n, r| tls::read_listen(n, &mut l.tls, r),
+        show: |l| tls::show_listen(l.tls.as_ref()),
     },
 ];
 

@@ -5,13 +5,14 @@ use std::time::Duration;
 use crate::policy::finding::{Flaw, Origin, Place};
 use crate::policy::plan::Upstream;
 use crate::policy::unit::duration;
-use crate::policy::url::{self, Url};
+use crate::policy::url::{self, Scheme, Url};
 
 use super::Setting;
 use super::gateway::Draft;
 use super::key::{self, Key, Shown};
 use super::node::{Data, Node};
 use super::reader::Reader;
+use super::tls::DraftTls;
 use super::value;
 
 /// Node closes an idle connection after 5 s, uvicorn too.
@@ -37,6 +38,7 @@ pub(super) struct Target {
     response_header_timeout: Duration,
     idle_timeout: Duration,
     idle_connections_max: usize,
+    tls: DraftTls,
 }
 
 impl Default for Target {
@@ -47,6 +49,7 @@ impl Default for Target {
             response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
             idle_timeout: Upstream::IDLE_TIMEOUT,
             idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
+            tls: DraftTls::default(),
         }
     }
 }
@@ -63,8 +66,13 @@ impl Target {
     /// The upstream with this name, if the URL is known.
     pub(super) fn upstream(self, name: &str) -> Option<Upstream> {
         let url = self.url?;
+        let tls = match url.scheme {
+            Scheme::Http => None,
+            Scheme::Https => Some(self.tls.settle(&url)?),
+        };
         Some(Upstream {
             name: name.to_owned(),
+            tls,
             authority: url.authority,
             host: url.host,
             port: url.port,
@@ -105,6 +113,11 @@ const TARGET: &[Key<Target>] = &[
         read: |t, n, r| r.count(n, 0..=65_536, &mut t.idle_connections_max),
         show: |t| Shown::value(t.idle_connections_max),
     },
+    Key {
+        name: "tls",
+        read: |t, n, r| t.tls.read(n, r),
+        show: |t| t.tls.show(),
+    },
 ];
 
 /// What `defaults.upstream` may have: everything but the URL.
@@ -118,6 +131,7 @@ pub(super) fn settings(upstream: &Upstream) -> Vec<Setting> {
         response_header_timeout: upstream.response_header_timeout,
         idle_timeout: upstream.idle_timeout,
         idle_connections_max: upstream.idle_connections_max,
+        tls: DraftTls::of(upstream),
     };
     key::differences(DEFAULTS, "", &target, &Target::default())
 }
@@ -207,6 +221,15 @@ fn read_one(
             "write `url: http://host:port/path`",
         );
         reader.refuse(place, flaw);
+    }
+    if let (Some(url), Some(tls)) = (&target.url, node.find("tls"))
+        && url.scheme == Scheme::Http
+    {
+        let flaw = Flaw::new(
+            format!("the upstream `{name}` has `tls`, but its URL is `http://`"),
+            "write `https://`, or remove `tls`: nothing would be enforced by it",
+        );
+        reader.refuse(&tls.place, flaw);
     }
     target.upstream(name)
 }
