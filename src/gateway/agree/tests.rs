@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::gateway::place;
-use crate::policy::plan::{Bounds, Hosts, LegacyRefusals, Origins, Upstream};
+use crate::policy::plan::{Bounds, Cors, Hosts, LegacyRefusals, Origins, Upstream};
 use crate::protocol::frame::{self, Frame, Paths};
 use crate::protocol::version::{Version, Versions};
 
@@ -21,8 +21,10 @@ fn route(missing: Missing, legacy: LegacyHeaders) -> Route {
     Route {
         name: "main".into(),
         path: Route::PATH.into(),
+        pass: None,
         hosts: Hosts::Any,
         origins: Origins::None,
+        cors: Cors::default(),
         upstream: Arc::new(Upstream::at("up", "up", 80, "/mcp")),
         protocol: Protocol {
             versions: Versions::of(&Version::ALL),
