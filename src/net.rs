@@ -4,5 +4,7 @@ mod alarm;
 mod gather;
 pub mod listener;
 mod outlet;
+pub mod reload;
+pub mod tls;
 pub mod upstream;
 pub mod wire;

@@ -173,10 +173,7 @@ fn listed(names: &[String]) -> String {
 fn url(upstream: &Upstream) -> String {
     let query = if upstream.query.is_some() { "?…" } else { "" };
     let scheme = upstream.scheme().as_str();
-    format!(
-        "{scheme}://{}{}{query}",
-        upstream.authority, upstream.path
-    )
+    format!("{scheme}://{}{}{query}", upstream.authority, upstream.path)
 }
 
 /// Every setting that is not at its default, with its owner; an upstream of several routes once.

@@ -153,7 +153,7 @@ pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Start
     let gateway = Gateway::start(plan, log.clone()).map_err(|cause| StartError {
         attempted: "cannot prepare the routes".into(),
         cause: io::Error::other(cause),
-        hint: "check the urls of the upstreams",
+        hint: "check the urls of the upstreams, and whether this system has randomness to give",
     })?;
     tokio::spawn(admin::serve(probes, readiness, log.clone()));
     tokio::spawn(listener::serve(listener, plan.listen.clone(), gateway));

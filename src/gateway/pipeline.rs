@@ -1,6 +1,7 @@
 //! The path of one exchange, from its head to its answer. Each stage is a function of what the
 //! stages before it made, and only they can make it; so none can be skipped.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,6 +21,8 @@ use super::sender::Sender;
 use super::session::Sessions;
 use super::{discover, handshake, pass, receive, route};
 use crate::net::listener::{self, Client, ConnectionEnd};
+use crate::net::reload;
+use crate::net::tls::Connectors;
 use crate::observe::{self, Exchange, Level, Log};
 use crate::policy::plan::{Bounds, LegacyRefusals, Listen, Plan, Route};
 use crate::protocol::frame::{self, Paths};
@@ -48,12 +51,14 @@ struct Serving {
 }
 
 impl Gateway {
-    /// The gateway that `plan` describes.
+    /// The gateway that `plan` describes, on the current runtime.
     ///
     /// # Errors
-    /// An upstream's authority or path that no request can carry; a checked plan has none.
-    pub fn start(plan: &Plan, log: Log) -> Result<Gateway, http::Error> {
+    /// An upstream's authority or path that no request can carry, of which a checked plan has none;
+    /// and what keeps TLS from being set up on this system.
+    pub fn start(plan: &Plan, log: Log) -> Result<Gateway, Box<dyn Error + Send + Sync>> {
         let mut pools: Vec<Arc<Pool>> = Vec::new();
+        let mut connectors = Connectors::default();
         let mut routes = Vec::with_capacity(plan.routes.len());
         for route in &plan.routes {
             // Routes that lead to one upstream share its connections.
@@ -63,7 +68,8 @@ impl Gateway {
             let pool = match known {
                 Some(pool) => pool.clone(),
                 None => {
-                    pools.push(Pool::new(route.upstream.clone()));
+                    let connector = connectors.connector(&route.upstream)?;
+                    pools.push(Pool::new(route.upstream.clone(), connector));
                     pools[pools.len() - 1].clone()
                 }
             };
@@ -75,6 +81,7 @@ impl Gateway {
             });
         }
         route::sort(&mut routes, |serving| &serving.route);
+        reload::start(connectors.into_renewals(), log.clone());
         Ok(Gateway(Arc::new(Running {
             listen: plan.listen.clone(),
             log,

@@ -343,7 +343,7 @@ pub struct Upstream {
 }
 
 /// Which HTTP an upstream speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Http {
     /// HTTP/1.1.
     V1,

@@ -18,6 +18,8 @@ use rustls::{CertificateError, Error, InconsistentKeys, RootCertStore};
 
 use super::finding::Flaw;
 
+pub use pem::content;
+
 /// TLS on the side of the clients.
 #[derive(Clone, Debug)]
 pub struct ListenTls {
@@ -184,7 +186,10 @@ fn untimely(cert: &CertificateDer<'_>, at: usize, file: &Path, now: UnixTime) ->
     let cause = match verdict {
         Err(Error::InvalidCertificate(CertificateError::ExpiredContext { time, not_after })) => {
             let ago = time.as_secs().saturating_sub(not_after.as_secs());
-            format!("{which}the certificates in {file} expired {} ago", span(ago))
+            format!(
+                "{which}the certificates in {file} expired {} ago",
+                span(ago)
+            )
         }
         Err(Error::InvalidCertificate(CertificateError::NotValidYetContext {
             time,

@@ -16,8 +16,8 @@ use super::key::{self, Key, Shown};
 use super::node::Node;
 use super::protocol;
 use super::reader::Reader;
-use super::tls;
 use super::route::{self, DraftRoute, read_hosts, read_origins};
+use super::tls;
 use super::upstream::{self, DraftUpstream, Target};
 
 /// What was read so far, on top of the defaults.

@@ -15,7 +15,7 @@ const BYTES_MAX: u64 = 1 << 20;
 
 /// All certificates of a file, at least one.
 pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Flaw> {
-    let bytes = read(path)?;
+    let bytes = content(path)?;
     let name = name(path);
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match chain {
@@ -36,7 +36,7 @@ pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
 
 /// The key of a file.
 pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Flaw> {
-    let bytes = read(path)?;
+    let bytes = content(path)?;
     let name = name(path);
     if is_encrypted(&bytes) {
         return Err(Flaw::new(
@@ -73,7 +73,11 @@ pub(super) fn not_a_certificate(name: &str) -> Flaw {
     )
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Flaw> {
+/// What a file with certificates or a key holds.
+///
+/// # Errors
+/// It cannot be read, is no file, or is larger than any such file.
+pub fn content(path: &Path) -> Result<Vec<u8>, Flaw> {
     let name = name(path);
     let failed = |error: std::io::Error| {
         let hint = match error.kind() {
