@@ -10,6 +10,7 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Response, Version};
 use http_body::{Body, Frame, SizeHint};
 
+use super::intake::Seat;
 use super::outbound::Lease;
 use super::{cors, hop};
 use crate::net::upstream::Inbound;
@@ -40,13 +41,19 @@ pub(super) enum Source {
 pub struct Outgoing {
     source: Source,
     exchange: Exchange,
+    /// Held until the answer has been sent or dropped.
+    _seat: Seat,
 }
 
 impl Outgoing {
     /// The answer made of `source`, accounted for in `exchange`.
     #[must_use]
-    pub(super) fn new(source: Source, exchange: Exchange) -> Outgoing {
-        let mut outgoing = Outgoing { source, exchange };
+    pub(super) fn new(source: Source, exchange: Exchange, seat: Seat) -> Outgoing {
+        let mut outgoing = Outgoing {
+            source,
+            exchange,
+            _seat: seat,
+        };
         // A body that is known to be empty is never asked for.
         if outgoing.is_end_stream() {
             outgoing.complete();

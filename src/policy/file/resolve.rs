@@ -48,6 +48,7 @@ pub(super) fn resolve(
     let plan = Plan {
         listen: draft.listen,
         status: draft.status.address,
+        shutdown: draft.shutdown,
         log: draft.log,
         routes,
     };
