@@ -148,6 +148,7 @@ impl listener::Serve for Gateway {
             bytes_in: end.received,
             duration: end.duration,
             reason: end.reason,
+            detail: end.detail,
         });
     }
 

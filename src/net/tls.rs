@@ -11,6 +11,7 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
+pub(super) use acceptor::protocol;
 pub use acceptor::{Acceptor, Rejected};
 pub use connector::{Connector, Connectors};
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -11,7 +12,6 @@ use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::pki_types::UnixTime;
 use rustls::server::{NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -19,7 +19,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::{Fault, HTTP1, HTTP2};
 use crate::net::reload::Renewal;
-use crate::net::wire::Peer;
+use crate::net::wire::{Peer, Protocol};
 use crate::policy::finding::Flaw;
 use crate::policy::tls::{ClientCertificates, Demand, Identity, ListenTls, provider};
 
@@ -107,9 +107,22 @@ async fn speaks_tls(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Peer + Unpin> Peer for TlsStream<S> {
-    fn poll_ended(&self, cx: &mut std::task::Context<'_>) -> std::task::Poll<()> {
+/// What the client chose in its handshake; one that chose nothing is heard first.
+pub(in crate::net) fn protocol<S>(stream: &TlsStream<S>) -> Option<Protocol> {
+    match stream.get_ref().1.alpn_protocol() {
+        Some(HTTP2) => Some(Protocol::Http2),
+        Some(_) => Some(Protocol::Http1),
+        None => None,
+    }
+}
+
+impl<S: Peer> Peer for TlsStream<S> {
+    fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.get_ref().0.poll_ended(cx)
+    }
+
+    fn reset_on_drop(&self) {
+        self.get_ref().0.reset_on_drop();
     }
 }
 
