@@ -92,4 +92,42 @@ impl fmt::Display for Fault {
 impl Error for Fault {}
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use rustls::{AlertDescription, CertificateError};
+
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_by_its_cause() {
+        let library = |error: rustls::Error| io::Error::new(ErrorKind::InvalidData, error);
+        for (error, reason) in [
+            (
+                library(rustls::Error::NoCertificatesPresented),
+                "tls_client_certificate_missing",
+            ),
+            (
+                library(CertificateError::UnknownIssuer.into()),
+                "tls_client_certificate_refused",
+            ),
+            (
+                library(rustls::Error::AlertReceived(AlertDescription::UnknownCA)),
+                "tls_refused_by_client",
+            ),
+            (
+                library(rustls::InvalidMessage::InvalidContentType.into()),
+                "not_tls",
+            ),
+            (
+                library(rustls::Error::NoApplicationProtocol),
+                "tls_handshake_failed",
+            ),
+            (ErrorKind::UnexpectedEof.into(), "tls_handshake_closed"),
+            (ErrorKind::ConnectionReset.into(), "tls_handshake_closed"),
+            (ErrorKind::Other.into(), "tls_handshake_failed"),
+        ] {
+            let fault = Fault::of(&error);
+            assert_eq!(fault.reason(), reason, "{error}");
+            assert!(!fault.to_string().is_empty());
+        }
+    }
+}

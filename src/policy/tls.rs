@@ -288,4 +288,20 @@ impl Authorities {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_for_people() {
+        for (seconds, told) in [
+            (0, "0 minutes"),
+            (119, "1 minute"),
+            (7199, "1 hour"),
+            (172_799, "47 hours"),
+            (172_800, "2 days"),
+            (864_000_000, "10000 days"),
+        ] {
+            assert_eq!(span(seconds), told);
+        }
+    }
+}

@@ -12,6 +12,10 @@ mod errors;
 mod merging;
 mod mutations;
 mod secrets;
+mod tls;
+
+#[path = "../gateway/harness/certificates.rs"]
+mod certificates;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
