@@ -1,7 +1,7 @@
 //! Sockets: what clients connect to, and how upstreams are reached.
 
 mod admission;
-mod alarm;
+pub mod alarm;
 mod connection;
 pub mod descriptor;
 mod ending;

@@ -124,7 +124,11 @@ pub(super) struct Passing {
 
 impl Passing {
     /// The body is cut off, so that the request upstream never becomes complete.
-    fn cut(&self, fault: BodyFault, is_gone: bool) -> Cut {
+    fn cut(&mut self, fault: BodyFault, is_gone: bool) -> Cut {
+        if !matches!(fault, BodyFault::TooLarge { .. }) {
+            // Nothing follows that could be read.
+            self.body = None;
+        }
         let mut place = self.upload.lock().unwrap_or_else(PoisonError::into_inner);
         *place = Some(CutOff { fault, is_gone });
         Cut

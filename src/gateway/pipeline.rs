@@ -2,6 +2,7 @@
 //! stages before it made, and only they can make it; so none can be skipped.
 
 use std::error::Error;
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,15 +10,17 @@ use http::header::ACCEPT;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
+use tokio::time::timeout_at;
+use tokio_util::sync::CancellationToken;
 
 use super::agree::{self, Routing};
 use super::cors::{self, Cors};
 use super::forward::{Destination, Farewell};
 use super::intake::{self, Intake};
 use super::message::Message;
-use super::outbound::Pool;
+use super::outbound::{Outbound, Pool};
 use super::place::{self, Placed};
-use super::relay::{self, Outgoing, Source};
+use super::relay::{self, Asked, Drain, Outgoing, Source};
 use super::sender::Sender;
 use super::session::Sessions;
 use super::{discover, handshake, pass, receive, route};
@@ -42,6 +45,7 @@ struct Running {
     log: Log,
     intake: Intake,
     routes: Vec<Serving>,
+    drain: Drain,
 }
 
 /// A route at work.
@@ -53,12 +57,17 @@ struct Serving {
 }
 
 impl Gateway {
-    /// The gateway that `plan` describes, on the current runtime.
+    /// The gateway that `plan` describes, on the current runtime. Once `drain` is cancelled, it ends
+    /// the streams that have no end of their own.
     ///
     /// # Errors
     /// An upstream's authority or path that no request can carry, of which a checked plan has none;
     /// and what keeps TLS from being set up on this system.
-    pub fn start(plan: &Plan, log: Log) -> Result<Gateway, Box<dyn Error + Send + Sync>> {
+    pub fn start(
+        plan: &Plan,
+        log: Log,
+        drain: CancellationToken,
+    ) -> Result<Gateway, Box<dyn Error + Send + Sync>> {
         let mut pools: Vec<Arc<Pool>> = Vec::new();
         let mut connectors = Connectors::default();
         let mut routes = Vec::with_capacity(plan.routes.len());
@@ -89,6 +98,10 @@ impl Gateway {
             log,
             intake: Intake::new(plan.listen.requests_max),
             routes,
+            drain: Drain {
+                begins: drain,
+                streams: plan.shutdown.streams,
+            },
         })))
     }
 }
@@ -194,6 +207,7 @@ struct Admitted {
     routing: Routing,
     body: Bytes,
     reading: Reading,
+    asked: Asked,
 }
 
 /// What an answer is read for before it goes on.
@@ -253,7 +267,13 @@ async fn answer<'g>(
             &mut to.closes,
         );
         // Apart, so that the exchanges of MCP do not carry its room.
-        return Box::pin(passed).await;
+        let response = Box::pin(passed).await?;
+        return Ok(relay::watch(
+            response,
+            &Asked::UNREAD,
+            route,
+            &gateway.drain,
+        ));
     }
     let admitted = if head.method == Method::POST {
         admit_message(serving, &head, &fields, body, exchange, to).await?
@@ -267,7 +287,7 @@ async fn answer<'g>(
             _ => return Err(HttpFault::MethodNotAllowed { allow }.into()),
         }
     };
-    forward(serving, head, admitted, sender, exchange).await
+    forward(gateway, serving, head, admitted, sender, exchange).await
 }
 
 /// The route of a request, which its head may take.
@@ -333,6 +353,7 @@ async fn admit_message(
         routing,
         body: frame.body().clone(),
         reading,
+        asked: Asked::by(&message, to.id.clone(), &route.deadline),
     })
 }
 
@@ -384,6 +405,7 @@ fn admit_bodiless(
             Some(id) if head.method == Method::DELETE => Reading::EndOfSession(id.clone()),
             Some(_) | None => Reading::Nothing,
         },
+        asked: Asked::by_bodiless(&head.method),
     })
 }
 
@@ -395,23 +417,51 @@ fn session(serving: &Serving, fields: &Fields<'_>) -> Option<Version> {
     }
 }
 
-/// Sends what was admitted, and passes the answer on as soon as it was read for what it must be.
+/// Sends what was admitted, and passes the answer on, if it is there in time.
 async fn forward(
+    gateway: &Running,
     serving: &Serving,
     head: Parts,
     admitted: Admitted,
     sender: &Sender,
     exchange: &mut Exchange,
 ) -> Result<Response<Source>, Refusal> {
+    let Admitted {
+        era,
+        routing,
+        body,
+        reading,
+        asked,
+    } = admitted;
+    let route = &*serving.route;
+    let request = serving
+        .destination
+        .request(head, body, routing, era, sender)?;
+    let answering = pin!(settle(serving, request, reading, era, exchange));
+    let response = match asked.deadline {
+        None => answering.await?,
+        Some(deadline) => match timeout_at(deadline.at, answering).await {
+            Ok(response) => response?,
+            Err(_) => return Err(deadline.fault(&route.upstream).into()),
+        },
+    };
+    Ok(relay::watch(response, &asked, route, &gateway.drain))
+}
+
+/// Waits for the answer, and reads it for what it must be read for.
+async fn settle(
+    serving: &Serving,
+    request: Request<Outbound>,
+    reading: Reading,
+    era: Era,
+    exchange: &mut Exchange,
+) -> Result<Response<Source>, Refusal> {
     let (route, destination) = (&*serving.route, &serving.destination);
-    let era = admitted.era;
-    let request = destination.request(head, admitted.body, admitted.routing, era, sender)?;
-    let farewell =
-        matches!(admitted.reading, Reading::Handshake).then(|| Farewell::after(&request));
+    let farewell = matches!(reading, Reading::Handshake).then(|| Farewell::after(&request));
     let (response, lease) = destination.send(request).await?;
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());
-    match admitted.reading {
+    match reading {
         Reading::Nothing => Ok(relay::pass(response, lease, era)),
         Reading::Discovery => Box::pin(discover::settle(response, lease, route)).await,
         Reading::Handshake => {

@@ -18,6 +18,7 @@ use tokio::time::{sleep, timeout};
 use crate::policy::plan::Bounds;
 use crate::protocol::head::Fields;
 use crate::protocol::header::Reading;
+use crate::protocol::media::is_json;
 use crate::protocol::refusal::BodyFault;
 
 /// Judges what the head says of the body.
@@ -51,56 +52,6 @@ pub(super) fn check(
         });
     }
     Ok(())
-}
-
-/// Whether a media type is JSON, in UTF-8 where it names a charset.
-fn is_json(value: &[u8]) -> bool {
-    if value == b"application/json" {
-        return true;
-    }
-    let Ok(value) = std::str::from_utf8(value) else {
-        return false;
-    };
-    let (essence, mut rest) = value.split_at(value.find(';').unwrap_or(value.len()));
-    if !essence.trim().eq_ignore_ascii_case("application/json") {
-        return false;
-    }
-    while let Some(parameter) = rest.strip_prefix(';') {
-        let Some((name, charset, after)) = parameter_of(parameter) else {
-            return false;
-        };
-        if name.eq_ignore_ascii_case("charset") && !charset.eq_ignore_ascii_case("utf-8") {
-            return false;
-        }
-        rest = after;
-    }
-    rest.is_empty()
-}
-
-/// The first of the parameters behind a semicolon, and what comes after it (RFC 9110, 5.6.6). An
-/// empty parameter is one, with an empty name.
-fn parameter_of(text: &str) -> Option<(&str, &str, &str)> {
-    let text = text.trim_start();
-    let end = text.find([';', '=']).unwrap_or(text.len());
-    let (name, rest) = (text[..end].trim_end(), &text[end..]);
-    let Some(value) = rest.strip_prefix('=') else {
-        return name.is_empty().then_some(("", "", rest));
-    };
-    let (value, rest) = match value.strip_prefix('"') {
-        Some(quoted) => {
-            // A quoted pair could hide the quote that ends the string, so none is read.
-            let end = quoted.find(['"', '\\'])?;
-            let rest = quoted[end..].strip_prefix('"')?;
-            (&quoted[..end], rest.trim_start())
-        }
-        None => {
-            let (token, rest) = value.split_at(value.find(';').unwrap_or(value.len()));
-            // A comma would begin a second media type.
-            (!token.contains([',', '"'])).then_some((token.trim_end(), rest))?
-        }
-    };
-    let whole = !name.is_empty() && (rest.is_empty() || rest.starts_with(';'));
-    whole.then_some((name, value, rest))
 }
 
 fn shown(reading: Reading<'_>) -> String {
@@ -219,38 +170,4 @@ pub(super) fn drain_unread(head: &Parts, body: Incoming, bounds: &Bounds) -> boo
     }
     drain(body, bounds);
     true
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn media_types_are_parsed() {
-        for value in [
-            "application/json",
-            "Application/JSON",
-            "application/json; charset=utf-8",
-            "application/json;charset=\"UTF-8\" ; v=1",
-            "application/json;",
-            "application/json; profile=\"a;b, c\"; charset=utf-8",
-        ] {
-            assert!(is_json(value.as_bytes()), "{value}");
-        }
-        for value in [
-            "",
-            "text/plain",
-            "application/jsonx",
-            "application/json-seq",
-            "application/json, text/plain",
-            "application/json; charset=utf-16",
-            "text/plain; application/json",
-            "application/json; nonsense",
-            "application/json; a=b, text/plain",
-            "application/json; a=\"b\\\"; charset=utf-16; c=\"\"",
-            "application/json; charset=\"utf-8\" x",
-        ] {
-            assert!(!is_json(value.as_bytes()), "{value}");
-        }
-    }
 }

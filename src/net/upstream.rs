@@ -80,7 +80,7 @@ impl Failure {
 #[derive(Debug)]
 enum Lost<B> {
     /// The upstream did nothing with it, which is certain; here it is again.
-    Unsent(Request<B>, Failure),
+    Unsent(Box<Request<B>>, Failure),
     /// The upstream may have done what it asks for.
     Sent(Failure),
 }
@@ -222,7 +222,7 @@ impl<B: Outbound> Pool<B> {
             let mut lease = self.lease().await?;
             match lease.send(request).await {
                 Ok(response) => return Ok((response, lease)),
-                Err(Lost::Unsent(back, _)) if attempt < ATTEMPTS_MAX => request = back,
+                Err(Lost::Unsent(back, _)) if attempt < ATTEMPTS_MAX => request = *back,
                 Err(Lost::Unsent(_, failure) | Lost::Sent(failure)) => return Err(failure),
             }
             attempt += 1;

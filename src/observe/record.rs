@@ -20,7 +20,7 @@
 //! | `bytes_in`, `bytes_out` | of the bodies, as received from and handed to the client |
 //! | `first_byte_ms` | when the first byte of our body was handed over |
 //! | `total_ms` | from the request's head to the end |
-//! | `end` | `complete`, `client_gone`, `upstream_failed`, `shut_down` or `panicked` |
+//! | `end` | `complete`, `client_gone`, `upstream_failed`, `half_event`, `no_response`, `limit:` and the limit's key, `shut_down` or `panicked` |
 //!
 //! `path_bytes`, `method_bytes`, `name_bytes` and `detail_bytes` follow a string that is not shown
 //! as a whole, with the length of the whole.
@@ -135,7 +135,7 @@ impl Record {
         self.write_verdict(&mut line);
         self.write_transfer(&mut line);
         line.millis(key!("total_ms"), total);
-        line.words(key!("end"), &[end.as_str()]);
+        line.words(key!("end"), &end.words());
         line.end();
     }
 
@@ -232,6 +232,8 @@ pub(super) mod tests {
             upstream: Arc::new(plan::Upstream::at("weather", "127.0.0.1", 3000, "/mcp")),
             protocol: plan::Protocol::default(),
             bounds: plan::Bounds::default(),
+            streams: plan::Streams::default(),
+            deadline: plan::Deadlines::default(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! The resolved policy: what the gateway runs on. Built only from checked files or from flags,
 //! with every default filled in, so that no stage asks twice what a missing key means.
 
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -86,6 +87,9 @@ pub struct Shutdown {
     pub notice: Duration,
     /// How long requests in flight may then take to finish; what is left is broken off.
     pub timeout: Duration,
+    /// What becomes then of the streams that have no end of their own: subscriptions, and those that
+    /// older clients open by GET.
+    pub streams: StreamEnd,
 }
 
 impl Default for Shutdown {
@@ -94,6 +98,8 @@ impl Default for Shutdown {
             notice: Duration::from_secs(2),
             // With the notice and the last lines of the log, within the 30 s that Kubernetes grants.
             timeout: Duration::from_secs(25),
+            // Where a process ends, another one mostly takes its place, and clients are to find it.
+            streams: StreamEnd::Break,
         }
     }
 }
@@ -140,6 +146,15 @@ pub enum LogFormat {
     Off,
 }
 
+/// How a stream that has no end of its own is ended by us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// In good order: a subscription with its result, which tells the client not to come back.
+    End,
+    /// Abruptly, which tells the client to listen again.
+    Break,
+}
+
 /// One endpoint: a path (and perhaps a host), what it accepts and where it leads.
 #[derive(Clone, Debug)]
 pub struct Route {
@@ -163,6 +178,10 @@ pub struct Route {
     pub protocol: Protocol,
     /// What a client may make us hold or wait for.
     pub bounds: Bounds,
+    /// Streams of events on their way to the client.
+    pub streams: Streams,
+    /// How long calls may take.
+    pub deadline: Deadlines,
 }
 
 impl Route {
@@ -346,6 +365,47 @@ impl Default for Bounds {
     }
 }
 
+/// How streams of events are kept open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Streams {
+    /// After how much silence a comment is put between two events, so that nobody on the way to
+    /// the client takes the connection for dead; never if absent.
+    pub keep_alive: Option<Duration>,
+    /// How long an upstream may leave a stream silent. Comments of ours do not count.
+    pub idle_timeout: Duration,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Streams {
+            keep_alive: None,
+            idle_timeout: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// How long a request may take from its admission to the end of its answer. A subscription and the
+/// stream of a GET are no calls, and have no deadline.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deadlines {
+    /// Any request, unless its tool has a deadline of its own.
+    pub call: Option<Duration>,
+    /// The calls of a tool, by its exact name; absent where the tool may take what it takes.
+    pub tools: HashMap<String, Option<Duration>>,
+}
+
+impl Deadlines {
+    /// How long a request may take, and the key that says so. `tool` is what it calls, if it calls
+    /// one.
+    #[must_use]
+    pub fn of(&self, tool: Option<&str>) -> Option<(&'static str, Duration)> {
+        match tool.and_then(|tool| self.tools.get(tool)) {
+            Some(own) => own.map(|max| ("deadline.tools", max)),
+            None => self.call.map(|max| ("deadline.call", max)),
+        }
+    }
+}
+
 /// A server behind us.
 #[derive(Clone, Debug)]
 pub struct Upstream {
@@ -365,6 +425,8 @@ pub struct Upstream {
     pub connect_timeout: Duration,
     /// How long the upstream may take from the request to the head of its answer.
     pub response_header_timeout: Duration,
+    /// How long the upstream may pause in the middle of an answer that is no stream of events.
+    pub response_idle_timeout: Duration,
     /// How long an unused connection is kept; shorter than servers keep theirs (Node: 5 s).
     pub idle_timeout: Duration,
     /// Most unused connections that are kept.
@@ -429,6 +491,7 @@ impl Upstream {
             query: None,
             connect_timeout: Upstream::CONNECT_TIMEOUT,
             response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
+            response_idle_timeout: Upstream::RESPONSE_IDLE_TIMEOUT,
             idle_timeout: Upstream::IDLE_TIMEOUT,
             idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
             http: Upstream::HTTP,
@@ -443,6 +506,8 @@ impl Upstream {
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
     /// The default: long, because a tool may work for minutes before it answers as JSON.
     pub const RESPONSE_HEADER_TIMEOUT: Duration = Duration::from_secs(300);
+    /// The default: as long as the head may take, for servers that write as they work.
+    pub const RESPONSE_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
     /// The default: Node closes idle connections after 5 s.
     pub const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
     /// The default: enough for a sidecar under load.

@@ -10,7 +10,7 @@ mod telling;
 mod upstream;
 mod version;
 
-pub use self::answer::{Addressee, answer, options};
+pub use self::answer::{Addressee, answer, event, options};
 pub use self::header::HeaderFault;
 pub use self::http::{BodyFault, HttpFault, NOT_TLS};
 pub use self::message::MessageFault;

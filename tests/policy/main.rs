@@ -11,7 +11,9 @@ mod documents;
 mod errors;
 mod merging;
 mod mutations;
+mod names;
 mod secrets;
+mod streams;
 mod tls;
 
 #[path = "../gateway/harness/certificates.rs"]

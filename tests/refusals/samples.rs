@@ -287,6 +287,11 @@ fn upstream_faults() -> Vec<(&'static str, UpstreamFault)> {
                 limit: "response_header_timeout",
                 max: Duration::from_secs(300),
             },
+            UpstreamFault::Timeout {
+                upstream: upstream(),
+                limit: "deadline.tools",
+                max: Duration::from_secs(600),
+            },
         ],
         UpstreamFault::Unreadable { .. } => [UpstreamFault::Unreadable {
             upstream: upstream(),

@@ -79,7 +79,7 @@ impl<B: Outbound> Connection<B> {
             Err(unsent) => unsent,
         };
         Err(match unsent.take_message() {
-            Some(back) => Lost::Unsent(back, Failure::broken(unsent.into_error())),
+            Some(back) => Lost::Unsent(Box::new(back), Failure::broken(unsent.into_error())),
             None if self.deadline.was_missed() => Lost::Sent(Failure::HeaderTimeout),
             None => Lost::Sent(Failure::broken(unsent.into_error())),
         })

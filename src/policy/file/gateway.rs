@@ -7,7 +7,8 @@ use crate::policy::finding::Origin;
 use crate::policy::host::parse_address;
 use crate::policy::network::Network;
 use crate::policy::plan::{
-    Bounds, Cors, ForwardedBy, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol, Shutdown,
+    Bounds, Cors, Deadlines, ForwardedBy, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol,
+    Shutdown, Streams,
 };
 use crate::policy::unit::{duration, size};
 
@@ -17,6 +18,7 @@ use super::node::Node;
 use super::protocol;
 use super::reader::Reader;
 use super::route::{self, DraftRoute, read_hosts, read_origins};
+use super::stream;
 use super::tls;
 use super::upstream::{self, DraftUpstream, Target};
 
@@ -53,6 +55,8 @@ impl Default for Status {
 pub(super) struct Defaults {
     pub(super) protocol: Protocol,
     pub(super) bounds: Bounds,
+    pub(super) streams: Streams,
+    pub(super) deadline: Deadlines,
     pub(super) hosts: Option<Hosts>,
     pub(super) origins: Option<Origins>,
     pub(super) cors: Cors,
@@ -232,6 +236,7 @@ const SHUTDOWN: &[Key<Shutdown>] = &[
         read: |s, n, r| r.duration(n, &mut s.timeout),
         show: |s| Shown::value(duration(s.timeout)),
     },
+    stream::SHUTDOWN_STREAMS,
 ];
 
 /// The words for [`LogFormat`].
@@ -282,6 +287,16 @@ const DEFAULTS: &[Key<Defaults>] = &[
             key::read(n, "`bounds`", protocol::BOUNDS, &mut d.bounds, r);
         },
         show: |_| Shown::value("as `routes[].bounds`"),
+    },
+    Key {
+        name: "streams",
+        read: |d, n, r| stream::read_streams(n, &mut d.streams, r),
+        show: |_| Shown::value("as `routes[].streams`"),
+    },
+    Key {
+        name: "deadline",
+        read: |d, n, r| stream::read_deadlines(n, &mut d.deadline, r),
+        show: |_| Shown::value("as `routes[].deadline`"),
     },
     Key {
         name: "hosts",
