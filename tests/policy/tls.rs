@@ -252,23 +252,23 @@ fn an_upstream_is_known_by_its_host_unless_it_says_otherwise() {
 const WRONG_UPSTREAMS: &[(&str, &str)] = &[
     (
         "url: http://h/, tls: { ca: ca.crt }",
-        "3:28 the upstream `u` has `tls`, but its URL is `http://`",
+        "3:29 the upstream `u` has `tls`, but its URL is `http://`",
     ),
     (
         "url: https://h/, tls: { cert: tls.crt }",
-        "3:37 `cert` without `key`",
+        "3:38 `cert` without `key`",
     ),
     (
         "url: https://h/, tls: { server_name: \"a..b\" }",
-        "3:44 `a..b` is not the name of a server",
+        "3:45 `a..b` is not the name of a server",
     ),
     (
         "url: https://h/, tls: { roots: ca.crt }",
-        "3:31 `roots` is not a key of `tls`",
+        "3:32 `roots` is not a key of `tls`",
     ),
     (
         "url: https://h/, tls: yes",
-        "3:29 `tls` must be a mapping, found text",
+        "3:30 `tls` must be a mapping, found text",
     ),
 ];
 
