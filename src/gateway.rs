@@ -2,16 +2,20 @@
 
 mod agree;
 mod answer;
+mod cors;
 mod discover;
 mod forward;
 mod handshake;
 mod hop;
 mod message;
+mod outbound;
+mod pass;
 pub mod pipeline;
 mod place;
 mod receive;
 mod relay;
 mod route;
+mod sender;
 mod session;
 
 pub use relay::Outgoing;

@@ -3,6 +3,7 @@
 pub mod file;
 pub mod finding;
 pub mod host;
+pub mod network;
 pub mod plan;
 pub mod unit;
 pub mod url;

@@ -153,7 +153,10 @@ fn row(route: &Route) -> [String; 6] {
             Origins::Loopback => "loopback".to_owned(),
             Origins::Named(names) => listed(names),
         },
-        versions.join(", "),
+        match route.pass {
+            None => versions.join(", "),
+            Some(_) => "passes through".to_owned(),
+        },
         format!("{} {}", route.upstream.name, url(&route.upstream)),
     ]
 }
@@ -266,7 +269,8 @@ fn route_as_json(route: &Route) -> Value {
             Origins::Loopback => json!("loopback"),
             Origins::Named(names) => json!(names),
         },
-        "versions": versions,
+        "pass": route.pass.is_some(),
+        "versions": if route.pass.is_none() { versions } else { Vec::new() },
         "upstream": route.upstream.name,
         "not_default": settings_as_json(settings_of_route(route)),
     })

@@ -8,13 +8,13 @@ use bytes::{Bytes, BytesMut};
 use http::Response;
 use http_body::Body;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
+use super::outbound::Lease;
 use super::relay::{self, Source};
-use crate::net::upstream::Lease;
+use crate::net::upstream::Inbound;
 use crate::policy::plan::Route;
 use crate::protocol::event::{Event, Splitter};
 use crate::protocol::refusal::{Refusal, UpstreamFault};
@@ -67,7 +67,7 @@ pub(super) struct Held {
     head: http::response::Parts,
     bytes: Bytes,
     message: Place,
-    rest: Incoming,
+    rest: Inbound,
     lease: Lease,
 }
 
@@ -128,7 +128,7 @@ fn event(message: &[u8]) -> Vec<u8> {
 /// # Errors
 /// [`UpstreamFault::Unreadable`] where there is none, or not within the route's bounds.
 pub(super) async fn hold<T>(
-    response: Response<Incoming>,
+    response: Response<Inbound>,
     lease: Lease,
     route: &Route,
     read: impl Fn(&[u8]) -> Read<T>,
@@ -163,7 +163,7 @@ const BROKEN: &str = "an answer that must be read and broke off";
 const LATE: &str = "an answer that must be read and paused for over response_header_timeout";
 
 async fn find_document<T>(
-    rest: &mut Incoming,
+    rest: &mut Inbound,
     route: &Route,
     read: impl Fn(&[u8]) -> Read<T>,
 ) -> Found<T> {
@@ -181,7 +181,7 @@ async fn find_document<T>(
 }
 
 async fn find_event<T>(
-    rest: &mut Incoming,
+    rest: &mut Inbound,
     route: &Route,
     read: impl Fn(&[u8]) -> Read<T>,
 ) -> Found<T> {
@@ -225,7 +225,7 @@ fn offset(at: u64) -> Result<usize, &'static str> {
 
 /// The next piece, where `held` bytes are held back already.
 async fn next(
-    rest: &mut Incoming,
+    rest: &mut Inbound,
     route: &Route,
     held: usize,
 ) -> Result<Option<Bytes>, &'static str> {

@@ -3,13 +3,13 @@
 //! do not name there.
 
 use http::Response;
-use hyper::body::Incoming;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::answer::{self, Read};
+use super::outbound::Lease;
 use super::relay::{self, Source};
-use crate::net::upstream::Lease;
+use crate::net::upstream::Inbound;
 use crate::policy::plan::Route;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::version::{Era, Version, Versions};
@@ -65,7 +65,7 @@ fn read(message: &[u8], served: Versions) -> Read<Edit> {
 /// # Errors
 /// An answer that cannot be read within the route's bounds.
 pub(super) async fn settle(
-    response: Response<Incoming>,
+    response: Response<Inbound>,
     lease: Lease,
     route: &Route,
 ) -> Result<Response<Source>, Refusal> {

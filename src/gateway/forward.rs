@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, COOKIE, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
 
 use super::agree::Routing;
 use super::hop;
-use crate::net::upstream::{Failure, Lease, Pool};
+use super::outbound::{Lease, Outbound, Pool};
+use super::sender::Sender;
+use crate::net::upstream::{Failure, Inbound};
 use crate::policy::plan::Upstream;
 use crate::protocol::header;
 use crate::protocol::refusal::{HttpFault, UpstreamFault};
@@ -61,7 +61,8 @@ impl Destination {
         body: Bytes,
         routing: Routing,
         era: Era,
-    ) -> Result<Request<Full<Bytes>>, HttpFault> {
+        sender: &Sender,
+    ) -> Result<Request<Outbound>, HttpFault> {
         head.uri = match head.uri.query() {
             None => self.target.clone(),
             // It was a part of a target already, so that only its length can be too much.
@@ -69,10 +70,42 @@ impl Destination {
                 target(self.upstream(), Some(query)).map_err(|_| HttpFault::TargetTooLong)?
             }
         };
-        head.version = http::Version::HTTP_11;
+        let host = named_host(&head);
         depart(&mut head.headers, routing, era);
+        self.address(&mut head, host, sender);
+        Ok(Request::from_parts(head, Outbound::Whole(body)))
+    }
+
+    /// The request that `head` and a body become that nobody reads: with its own path and query, and
+    /// without the routing headers, which nobody held against a message.
+    ///
+    /// # Errors
+    /// [`HttpFault::TargetTooLong`].
+    pub(super) fn pass(
+        &self,
+        mut head: Parts,
+        body: Outbound,
+        sender: &Sender,
+    ) -> Result<Request<Outbound>, HttpFault> {
+        let target = head.uri.path_and_query().cloned();
+        let host = named_host(&head);
+        head.uri = target.map(Uri::from).ok_or(HttpFault::TargetTooLong)?;
+        hop::strip(&mut head.headers, |name| match name {
+            "expect" | "content-length" => true,
+            name => name.starts_with(header::PREFIX) || is_strange(name, false),
+        });
+        self.address(&mut head, host, sender);
+        Ok(Request::from_parts(head, body))
+    }
+
+    /// Writes into `head` where it goes and where it came from; `host` is the one that it named.
+    fn address(&self, head: &mut Parts, host: HeaderValue, sender: &Sender) {
+        if head.version > Version::HTTP_11 {
+            join_cookies(&mut head.headers);
+        }
+        head.version = Version::HTTP_11;
+        sender.tell(&mut head.headers, self.upstream().forwarded, host);
         head.headers.insert(HOST, self.authority.clone());
-        Ok(Request::from_parts(head, Full::new(body)))
     }
 
     /// Sends `request` and waits for the head of the answer.
@@ -81,8 +114,8 @@ impl Destination {
     /// [`UpstreamFault::Failed`] and [`UpstreamFault::Timeout`].
     pub(super) async fn send(
         &self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<(Response<Incoming>, Lease), UpstreamFault> {
+        request: Request<Outbound>,
+    ) -> Result<(Response<Inbound>, Lease), UpstreamFault> {
         let sent = self.pool.send(request).await;
         let (response, lease) = sent.map_err(|failure| self.fault(&failure))?;
         let broken = |what, detail: String| {
@@ -136,6 +169,7 @@ impl Destination {
             Failure::HeaderTimeout => {
                 timeout("response_header_timeout", upstream.response_header_timeout)
             }
+            Failure::Resolve(_) => failed("has a name that could not be resolved"),
             Failure::Connect(_) => failed("cannot be reached"),
             Failure::Broken(_) => failed("broke off before it answered"),
         }
@@ -145,12 +179,12 @@ impl Destination {
 /// A request that ends a session, but for the session's id. It has the target and the credentials
 /// of the request that opened it, without which a server may not listen.
 #[derive(Debug)]
-pub(super) struct Farewell(Request<Full<Bytes>>);
+pub(super) struct Farewell(Request<Outbound>);
 
 impl Farewell {
     /// The farewell to the session that `request` is about to open.
-    pub(super) fn after(request: &Request<Full<Bytes>>) -> Farewell {
-        let mut farewell = Request::new(Full::new(Bytes::new()));
+    pub(super) fn after(request: &Request<Outbound>) -> Farewell {
+        let mut farewell = Request::new(Outbound::Whole(Bytes::new()));
         *farewell.method_mut() = Method::DELETE;
         *farewell.uri_mut() = request.uri().clone();
         *farewell.headers_mut() = request.headers().clone();
@@ -173,13 +207,37 @@ fn target(upstream: &Upstream, query: Option<&str>) -> Result<Uri, http::Error> 
     Ok(Uri::from(PathAndQuery::try_from(joined)?))
 }
 
+/// The host that a request names, which was judged.
+fn named_host(head: &Parts) -> HeaderValue {
+    match (head.uri.authority(), head.headers.get(HOST)) {
+        (_, Some(host)) => host.clone(),
+        (Some(authority), None) => {
+            HeaderValue::from_str(authority.as_str()).unwrap_or(HeaderValue::from_static(""))
+        }
+        (None, None) => HeaderValue::from_static(""),
+    }
+}
+
+/// Puts cookies into one line, which later versions of HTTP may divide and HTTP/1.1 may not (RFC
+/// 9113, 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let lines = headers.get_all(COOKIE);
+    if lines.iter().nth(1).is_none() {
+        return;
+    }
+    let lines: Vec<_> = lines.iter().map(HeaderValue::as_bytes).collect();
+    // What were values of lines make one with a semicolon between them.
+    if let Ok(joined) = HeaderValue::from_bytes(&lines.join(&b"; "[..])) {
+        headers.insert(COOKIE, joined);
+    }
+}
+
 /// Turns the headers that came from the client into those that go to the upstream.
 fn depart(headers: &mut HeaderMap, routing: Routing, era: Era) {
     let passes_params = routing.passes_params();
     hop::strip(headers, |name| match name {
         // The body was asked for here, and its length is that of the bytes that go on.
         "expect" | "content-length" => true,
-        "forwarded" | "x-real-ip" => true,
         name if header::is_of_session(name) => era == Era::Modern,
         name => is_strange(name, passes_params),
     });
@@ -188,199 +246,28 @@ fn depart(headers: &mut HeaderMap, routing: Routing, era: Era) {
     routing.apply(headers);
 }
 
-/// Whether a field must not go on: what strangers say about where a request came from, argument
-/// headers that nobody validated, and names with `_`, which some servers fold into `-` and then take
-/// for a field of another name.
+/// Whether a field must not go on: what strangers say about where a request came from and which path
+/// it asked for, argument headers that nobody validated, and names with `_`, which some servers fold
+/// into `-` and then take for a field of another name.
 fn is_strange(name: &str, passes_params: bool) -> bool {
     name.starts_with(X_FORWARDED)
+        || matches!(
+            name,
+            "forwarded"
+                | "x-real-ip"
+                | "x-client-ip"
+                | "x-cluster-client-ip"
+                | "true-client-ip"
+                | "cf-connecting-ip"
+                | "fastly-client-ip"
+                | "x-original-forwarded-for"
+                | "x-original-host"
+                | "x-original-url"
+                | "x-rewrite-url"
+        )
         || (!passes_params && name.starts_with(header::PARAM_PREFIX))
         || name.bytes().any(|byte| byte == b'_')
 }
 
 #[cfg(test)]
-mod tests {
-    use http::HeaderName;
-    use http_body_util::BodyExt;
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::gateway::agree::agree_bodiless;
-    use crate::policy::plan::Protocol;
-    use crate::protocol::head::Fields;
-
-    fn upstream(path: &str, query: Option<&str>) -> Arc<Upstream> {
-        Arc::new(Upstream {
-            name: "up".into(),
-            authority: "up.example:81".into(),
-            host: "up.example".into(),
-            port: 81,
-            path: path.into(),
-            query: query.map(str::to_owned),
-            connect_timeout: Upstream::CONNECT_TIMEOUT,
-            response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
-            idle_timeout: Upstream::IDLE_TIMEOUT,
-            idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
-        })
-    }
-
-    /// A head with this target and these lines, and what it becomes.
-    fn forwarded(
-        upstream: Arc<Upstream>,
-        uri: &str,
-        lines: &[(&str, &str)],
-        era: Era,
-    ) -> Result<Request<Full<Bytes>>, HttpFault> {
-        let mut request = Request::get(uri).version(http::Version::HTTP_10);
-        for (name, value) in lines {
-            request = request.header(*name, *value);
-        }
-        let (head, ()) = request.body(()).expect("a head").into_parts();
-        let fields = Fields::read(&head.headers);
-        let routing = agree_bodiless(&fields, &head.headers, &Protocol::default());
-        let routing = routing.expect("no lines of its own");
-        let destination = Destination::new(Pool::new(upstream)).expect("a target");
-        destination.request(head, Bytes::from("body"), routing, era)
-    }
-
-    #[test]
-    fn targets_are_joined() {
-        for (path, own, asked, joined) in [
-            ("/mcp", None, "/x", "/mcp"),
-            ("/mcp", None, "/x?a=1&a=2", "/mcp?a=1&a=2"),
-            ("/", None, "/x?", "/?"),
-            ("/deep/er/", None, "/x", "/deep/er/"),
-            (
-                "/b%20c",
-                None,
-                "/x?%2f=%20&q=a/../b//c?d",
-                "/b%20c?%2f=%20&q=a/../b//c?d",
-            ),
-            ("/mcp", Some("key=1"), "/x", "/mcp?key=1"),
-            ("/mcp", Some("key=1"), "/x?key=2", "/mcp?key=1&key=2"),
-            ("/mcp", Some("key=1"), "/x?", "/mcp?key=1&"),
-            ("/mcp", Some(""), "/x?a", "/mcp?a"),
-            ("/mcp", None, "http://other.example:9/x?a=1", "/mcp?a=1"),
-        ] {
-            let request = forwarded(upstream(path, own), asked, &[], Era::Legacy);
-            let request = request.expect("a target");
-            assert_eq!(request.uri().to_string(), joined, "{asked} before {path}");
-            assert_eq!(request.version(), http::Version::HTTP_11);
-        }
-    }
-
-    #[test]
-    fn a_target_that_grows_too_long_is_refused() {
-        const TARGET_BYTES_MAX: usize = 65_534;
-        for (path, own, length, fits) in [
-            ("/p", None, TARGET_BYTES_MAX - "/p?".len(), true),
-            ("/pp", None, TARGET_BYTES_MAX - "/p?".len(), false),
-            ("/p", Some("k"), TARGET_BYTES_MAX - "/p?k&".len(), true),
-            ("/p", Some("kk"), TARGET_BYTES_MAX - "/p?k&".len(), false),
-        ] {
-            let query = "q".repeat(length);
-            let asked = format!("/?{query}");
-            match forwarded(upstream(path, own), &asked, &[], Era::Legacy) {
-                Ok(request) => {
-                    assert!(fits, "{path}");
-                    assert!(
-                        request
-                            .uri()
-                            .query()
-                            .is_some_and(|all| all.ends_with(&query))
-                    );
-                }
-                Err(fault) => assert!(!fits, "{path}: {fault:?}"),
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn the_request_is_of_our_own_leg_and_has_the_bodys_bytes() {
-        let lines = [
-            ("host", "client.example"),
-            ("host", "second.example"),
-            ("connection", "x-nominated, mcp-session-id, host"),
-            ("x-nominated", "1"),
-            ("expect", "100-continue"),
-            ("content-length", "999"),
-            ("transfer-encoding", "chunked"),
-            ("accept-encoding", "gzip"),
-            ("accept-encoding", "br"),
-            ("x-forwarded-for", "1.2.3.4"),
-            ("x-forwarded-anything", "1"),
-            ("forwarded", "for=1.2.3.4"),
-            ("x-real-ip", "1.2.3.4"),
-            ("x_forwarded_for", "1.2.3.4"),
-            ("mcp-param-region", "x"),
-            ("mcp-session-id", "s"),
-            ("last-event-id", "7"),
-            ("x-kept", "a, b"),
-            ("x-kept", "c"),
-        ];
-        for (era, of_session) in [(Era::Legacy, true), (Era::Modern, false)] {
-            let request = forwarded(upstream("/mcp", None), "/x", &lines, era);
-            let (head, body) = request.expect("a target").into_parts();
-            let body = body.collect().await.expect("a body").to_bytes();
-            assert_eq!(body, "body");
-            let mut left: Vec<_> = head
-                .headers
-                .iter()
-                .map(|(name, value)| (name.as_str(), value.to_str().expect("text")))
-                .collect();
-            left.sort_unstable();
-            let mut expected = vec![
-                ("accept-encoding", "identity"),
-                ("host", "up.example:81"),
-                ("x-kept", "a, b"),
-                ("x-kept", "c"),
-            ];
-            if of_session {
-                expected.extend([("last-event-id", "7"), ("mcp-session-id", "s")]);
-            }
-            expected.sort_unstable();
-            assert_eq!(left, expected, "{era:?}");
-        }
-    }
-
-    #[test]
-    fn folded_names_do_not_pass() {
-        for name in [
-            "mcp_method",
-            "mcp-param_region",
-            "mcp_session-id",
-            "x_forwarded_for",
-            "last_event_id",
-            "x_real-ip",
-        ] {
-            assert!(is_strange(name, true), "{name}");
-        }
-        for name in ["x-trace", "authorization", "mcp-param-region"] {
-            assert!(!is_strange(name, true), "{name}");
-        }
-        assert!(is_strange("mcp-param-region", false));
-    }
-
-    proptest! {
-        /// No name that a server could take for one of ours, or for the word of a proxy, goes on,
-        /// whatever is nominated beside it.
-        #[test]
-        fn nothing_goes_on_that_could_be_taken_for_ours(
-            names in prop::collection::btree_set(
-                "(mcp[-_](method|name|param[-_]x|session[-_]id|protocol[-_]version)|x[-_]forwarded[-_][a-z]{1,4}|x[-_]real[-_]ip|last[-_]event[-_]id|[a-z]{1,6})", 0..8),
-            nominated in prop::collection::vec("[a-zA-Z-]{1,12}", 0..3),
-        ) {
-            let nominated = nominated.join(", ");
-            let mut lines: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "v")).collect();
-            lines.push(("connection", &nominated));
-            let request = forwarded(upstream("/mcp", None), "/x", &lines, Era::Modern);
-            let headers = request.expect("a target").headers().clone();
-            for name in headers.keys().map(HeaderName::as_str) {
-                let folded = name.replace('_', "-");
-                prop_assert!(!folded.starts_with("x-forwarded-"), "{name}");
-                prop_assert!(!folded.starts_with("mcp-") || name == "mcp-protocol-version");
-                prop_assert!(!["x-real-ip", "last-event-id", "connection"].contains(&folded.as_str()));
-            }
-            prop_assert_eq!(headers.get_all("host").iter().count(), 1);
-        }
-    }
-}
+mod tests;

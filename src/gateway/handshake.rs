@@ -2,13 +2,13 @@
 //! known.
 
 use http::{HeaderValue, Response};
-use hyper::body::Incoming;
 use serde::Deserialize;
 
 use super::answer::{self, Read};
+use super::outbound::Lease;
 use super::relay::{self, Source};
 use super::session::Sessions;
-use crate::net::upstream::Lease;
+use crate::net::upstream::Inbound;
 use crate::policy::plan::Route;
 use crate::protocol::header;
 use crate::protocol::refusal::{Refusal, VersionFault};
@@ -46,7 +46,7 @@ pub(super) struct Ended {
 /// [`VersionFault::Negotiated`] for a version that the route does not accept, or an answer that
 /// cannot be read within the route's bounds.
 pub(super) async fn settle(
-    response: Response<Incoming>,
+    response: Response<Inbound>,
     lease: Lease,
     route: &Route,
     sessions: &Sessions,

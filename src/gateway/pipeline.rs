@@ -10,14 +10,16 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 
 use super::agree::{self, Routing};
+use super::cors::{self, Cors};
 use super::forward::{Destination, Farewell};
 use super::message::Message;
+use super::outbound::Pool;
 use super::place::{self, Placed};
 use super::relay::{self, Outgoing, Source};
+use super::sender::Sender;
 use super::session::Sessions;
-use super::{discover, handshake, receive, route};
-use crate::net::listener::{self, ConnectionEnd};
-use crate::net::upstream::Pool;
+use super::{discover, handshake, pass, receive, route};
+use crate::net::listener::{self, Client, ConnectionEnd};
 use crate::observe::{self, Exchange, Level, Log};
 use crate::policy::plan::{Bounds, LegacyRefusals, Listen, Plan, Route};
 use crate::protocol::frame::{self, Paths};
@@ -42,6 +44,7 @@ struct Serving {
     route: Arc<Route>,
     destination: Destination,
     sessions: Sessions,
+    cors: Cors,
 }
 
 impl Gateway {
@@ -68,8 +71,10 @@ impl Gateway {
                 route: route.clone(),
                 destination: Destination::new(pool)?,
                 sessions: Sessions::new(&route.bounds),
+                cors: Cors::new(&route.cors),
             });
         }
+        route::sort(&mut routes, |serving| &serving.route);
         Ok(Gateway(Arc::new(Running {
             listen: plan.listen.clone(),
             log,
@@ -81,23 +86,35 @@ impl Gateway {
 impl listener::Serve for Gateway {
     type Body = Outgoing;
 
-    async fn serve(
-        &self,
-        peer: std::net::SocketAddr,
-        request: Request<Incoming>,
-    ) -> Response<Outgoing> {
+    async fn serve(&self, client: Client, request: Request<Incoming>) -> Response<Outgoing> {
         let (head, body) = request.into_parts();
         let wants_body = head.method != Method::HEAD;
-        let mut exchange = self.0.log.exchange(peer, &head.method, head.uri.path());
+        let sender = Sender::of(client, &head.headers, &self.0.listen);
+        let mut exchange = self
+            .0
+            .log
+            .exchange(sender.peer(), &head.method, head.uri.path());
+        exchange.client(sender.named());
+        let mut page = None;
         let mut to = Addressee {
             accept: accept(&head.headers),
             id: None,
             era: None,
             in_band: true,
             probe: false,
+            problem: false,
             closes: false,
         };
-        let response = match answer(&self.0, head, body, &mut exchange, &mut to).await {
+        let answered = answer(
+            &self.0,
+            head,
+            body,
+            &sender,
+            &mut exchange,
+            &mut to,
+            &mut page,
+        );
+        let mut response = match answered.await {
             Ok(response) => response,
             Err(refusal) => {
                 let telling = refusal.telling();
@@ -107,6 +124,9 @@ impl listener::Serve for Gateway {
                 refusal::answer(&telling, &to).map(|body| Source::Own(wants_body.then_some(body)))
             }
         };
+        if let Some(Page { cors, origin }) = page {
+            cors.expose(response.headers_mut(), origin);
+        }
         exchange.status(response.status().as_u16());
         response.map(|source| Outgoing::new(source, exchange))
     }
@@ -128,6 +148,13 @@ impl listener::Serve for Gateway {
             &[("error", error)],
         );
     }
+}
+
+/// The page of a browser that a request comes from and that its route has let in: it may read
+/// whatever is answered.
+struct Page<'g> {
+    cors: &'g Cors,
+    origin: cors::Origin,
 }
 
 /// What a client accepts: one list, which may stand in several lines (RFC 9110, 5.3).
@@ -161,16 +188,23 @@ enum Reading {
 }
 
 /// One exchange: its route, what its HTTP method makes of it, and the answer of the upstream.
-async fn answer(
-    gateway: &Running,
+async fn answer<'g>(
+    gateway: &'g Running,
     head: Parts,
     body: Incoming,
+    sender: &Sender,
     exchange: &mut Exchange,
     to: &mut Addressee,
+    page: &mut Option<Page<'g>>,
 ) -> Result<Response<Source>, Refusal> {
     let fields = Fields::read(&head.headers);
     let found = route::check_form(&head, &fields, &gateway.listen)
         .and_then(|()| route::find(&gateway.routes, |serving| &serving.route, &head, &fields));
+    let found = found.and_then(|serving| {
+        to.problem = serving.route.pass.is_some();
+        route::check_origin(&serving.route.origins, fields.origin)?;
+        Ok(serving)
+    });
     let serving = match found {
         Ok(serving) => serving,
         Err(refusal) => {
@@ -180,18 +214,49 @@ async fn answer(
     };
     exchange.route(&serving.route);
     to.in_band = serving.route.protocol.legacy_refusals == LegacyRefusals::InBand;
+    if let Some(origin) = cors::Origin::admitted(&head.headers) {
+        let cors = &serving.cors;
+        if cors::is_preflight(&head) {
+            to.closes = !receive::drain_unread(&head, body, &serving.route.bounds);
+            let preflight = cors.preflight(&head, &origin, methods(&serving.route));
+            return Ok(preflight.map(|()| Source::Own(None)));
+        }
+        *page = Some(Page { cors, origin });
+    }
+    if serving.route.pass.is_some() {
+        let (route, destination) = (&serving.route, &serving.destination);
+        let passed = pass::pass(
+            route,
+            destination,
+            head,
+            body,
+            sender,
+            exchange,
+            &mut to.closes,
+        );
+        // Apart, so that the exchanges of MCP do not carry its room.
+        return Box::pin(passed).await;
+    }
     let admitted = if head.method == Method::POST {
         admit_message(serving, &head, &fields, body, exchange, to).await?
     } else {
         to.closes = !receive::drain_unread(&head, body, &serving.route.bounds);
-        let allow = place::allow(&serving.route.protocol);
+        let allow = methods(&serving.route);
         match head.method {
             Method::GET | Method::DELETE => admit_bodiless(serving, &head, &fields, exchange, to)?,
             Method::OPTIONS => return Ok(refusal::options(allow).map(|()| Source::Own(None))),
             _ => return Err(HttpFault::MethodNotAllowed { allow }.into()),
         }
     };
-    forward(serving, head, admitted, exchange).await
+    forward(serving, head, admitted, sender, exchange).await
+}
+
+/// The HTTP methods that a route serves, as `Allow` lists them.
+fn methods(route: &Route) -> &'static str {
+    match route.pass {
+        None => place::allow(&route.protocol),
+        Some(_) => pass::METHODS,
+    }
 }
 
 /// A message: received, scanned, placed, held against its headers.
@@ -294,11 +359,12 @@ async fn forward(
     serving: &Serving,
     head: Parts,
     admitted: Admitted,
+    sender: &Sender,
     exchange: &mut Exchange,
 ) -> Result<Response<Source>, Refusal> {
     let (route, destination) = (&*serving.route, &serving.destination);
     let era = admitted.era;
-    let request = destination.request(head, admitted.body, admitted.routing, era)?;
+    let request = destination.request(head, admitted.body, admitted.routing, era, sender)?;
     let farewell =
         matches!(admitted.reading, Reading::Handshake).then(|| Farewell::after(&request));
     let (response, lease) = destination.send(request).await?;

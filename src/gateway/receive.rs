@@ -179,7 +179,7 @@ async fn at_once(body: &mut Incoming) -> Poll<Option<Result<Frame<Bytes>, hyper:
 }
 
 /// Whether a body ended because its client did, and not because it cannot be read.
-fn is_gone(error: &hyper::Error) -> bool {
+pub(super) fn is_gone(error: &hyper::Error) -> bool {
     let cause = error
         .source()
         .and_then(|cause| cause.downcast_ref::<io::Error>());

@@ -1,5 +1,6 @@
 //! The answer on its way to the client: bytes as they come, headers of this leg only.
 
+use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -8,10 +9,10 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Response, Version};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 
-use super::hop;
-use crate::net::upstream::Lease;
+use super::outbound::Lease;
+use super::{cors, hop};
+use crate::net::upstream::Inbound;
 use crate::observe::{End, Exchange};
 use crate::protocol::header;
 use crate::protocol::version::Era;
@@ -29,7 +30,7 @@ pub(super) enum Source {
         /// What was held back.
         held: Option<Bytes>,
         /// The rest.
-        rest: Incoming,
+        rest: Inbound,
         /// The connection that it comes from.
         lease: Option<Lease>,
     },
@@ -67,12 +68,12 @@ impl Outgoing {
 
 impl Body for Outgoing {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Box<dyn Error + Send + Sync>;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = &mut *self;
         let data = match &mut this.source {
             Source::Own(whole) => whole.take(),
@@ -127,7 +128,8 @@ impl Body for Outgoing {
 pub(super) fn arrive(head: &mut Parts, era: Era) {
     head.version = Version::HTTP_11;
     hop::strip(&mut head.headers, |name| {
-        era == Era::Modern && header::is_of_session(name)
+        // Which pages may read an answer is for the hop to the browser to say.
+        (era == Era::Modern && header::is_of_session(name)) || name.starts_with(cors::PREFIX)
     });
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     let one = match (lengths.next(), lengths.next()) {
@@ -161,7 +163,7 @@ pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
 
 /// The upstream's answer, as it goes on.
 #[must_use]
-pub(super) fn pass(response: Response<Incoming>, lease: Lease, era: Era) -> Response<Source> {
+pub(super) fn pass(response: Response<Inbound>, lease: Lease, era: Era) -> Response<Source> {
     let (mut head, rest) = response.into_parts();
     arrive(&mut head, era);
     let source = Source::Upstream {

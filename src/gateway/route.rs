@@ -1,10 +1,11 @@
 //! From the head of a request to its route: form, path, `Host` and `Origin`.
 
-use http::Uri;
 use http::request::Parts;
+use http::{Uri, Version};
 
 use crate::policy::host::{address, is_loopback};
 use crate::policy::plan::{Hosts, Listen, Origins, Route};
+use crate::policy::url::check_path;
 use crate::protocol::head::Fields;
 use crate::protocol::header::Reading;
 use crate::protocol::refusal::{BodyFault, HttpFault};
@@ -39,30 +40,37 @@ pub(super) fn check_form(
     }
 }
 
-/// Finds the route of a request among `routes`, by path and host; then judges its origin.
+/// Sorts routes as [`find`] wants them: those of one path first, then those of all paths below
+/// another, the longest first.
+pub(super) fn sort<T>(routes: &mut [T], of: impl Fn(&T) -> &Route) {
+    routes.sort_by_key(|candidate| {
+        let route = of(candidate);
+        below(&route.path).map_or(0, |above| usize::MAX - above.len())
+    });
+}
+
+/// Finds the route of a request among `routes`, which are sorted, by path and host.
 ///
 /// # Errors
-/// 404 for an unknown path, 403 for a host or origin that is not let in, 400 for an unclear host.
+/// 404 for an unknown path, 403 for a host that is not let in, 400 for an unclear host, and for an
+/// unclear path where any could be meant.
 pub(super) fn find<'r, T>(
     routes: &'r [T],
     of: impl Fn(&T) -> &Route,
     head: &Parts,
     fields: &Fields<'_>,
 ) -> Result<&'r T, HttpFault> {
-    let host = host(&head.uri, fields.host)?;
+    let authority = authority(head.version, &head.uri, fields.host)?;
+    let host = host_of(authority).unwrap_or_default();
     let path = head.uri.path();
-    if path.starts_with("/.well-known/") || path == "/.well-known" {
-        return Err(HttpFault::WellKnown);
-    }
     let mut path_known = false;
     for candidate in routes {
         let route = of(candidate);
-        if !is_path(&route.path, path) {
+        if !admits_path(route, path)? {
             continue;
         }
         path_known = true;
         if admits_host(&route.hosts, host) {
-            check_origin(&route.origins, fields.origin)?;
             return Ok(candidate);
         }
     }
@@ -70,9 +78,36 @@ pub(super) fn find<'r, T>(
         HttpFault::Host {
             host: host.to_owned(),
         }
+    } else if is_well_known(path) {
+        HttpFault::WellKnown
     } else {
         HttpFault::NotFound
     })
+}
+
+/// Whether a route takes this path. One that takes all paths below its own does so only where every
+/// server reads the same path, so that nothing climbs out of it or reaches what is not to be
+/// reached through it: an MCP endpoint of the same server, and well-known documents.
+fn admits_path(route: &Route, path: &str) -> Result<bool, HttpFault> {
+    let Some(above) = below(&route.path) else {
+        return Ok(is_path(&route.path, path));
+    };
+    if !path.starts_with(above) {
+        return Ok(false);
+    }
+    if let Err(flaw) = check_path(path) {
+        return Err(HttpFault::PathUnclear { why: flaw.cause });
+    }
+    let reaches = route
+        .pass
+        .as_ref()
+        .is_none_or(|pass| pass.reaches_endpoint(path));
+    Ok(!reaches && (!is_well_known(path) || is_well_known(above)))
+}
+
+/// What all paths of a route begin with, if they are not one path.
+fn below(path: &str) -> Option<&str> {
+    path.strip_suffix('*')
 }
 
 /// `/mcp/` is the same as `/mcp`; nothing else is.
@@ -80,31 +115,54 @@ fn is_path(route: &str, path: &str) -> bool {
     path == route || path.strip_suffix('/').is_some_and(|path| path == route)
 }
 
-/// The host that a request names, one way only: `Host` once, and equal to the authority of an
-/// absolute target where there is one. An IPv6 address keeps its brackets.
-fn host<'h>(uri: &Uri, host: Reading<'h>) -> Result<&'h str, HttpFault> {
+/// Whether a path is one of RFC 8615.
+fn is_well_known(path: &str) -> bool {
+    let below = path.strip_prefix("/.well-known");
+    below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+}
+
+/// The host, perhaps with a port, that a request names one way only. In HTTP/1 that is `Host`, once
+/// and equal to the authority of an absolute target (RFC 9112, 3.2); in later versions `:authority`,
+/// and equal to it `Host` where there is one (RFC 9113, 8.3.1). An IPv6 address keeps its brackets.
+///
+/// # Errors
+/// [`HttpFault::HostUnclear`].
+pub(super) fn authority<'h>(
+    version: Version,
+    uri: &'h Uri,
+    host: Reading<'h>,
+) -> Result<&'h str, HttpFault> {
     let unclear = |why| HttpFault::HostUnclear { why };
-    let value = match host {
-        Reading::Absent => return Err(unclear("is missing")),
+    let target = uri.authority().map(http::uri::Authority::as_str);
+    let line = match host {
+        Reading::Absent => None,
         Reading::Repeated => return Err(unclear("stands more than once")),
-        Reading::Once(value) => value,
+        Reading::Once(value) => Some(std::str::from_utf8(value).unwrap_or_default()),
     };
-    let text = std::str::from_utf8(value).unwrap_or_default();
-    let host = host_of(text).ok_or_else(|| unclear("is not a host, or a host with a port"))?;
+    let named = match (version, target, line) {
+        (Version::HTTP_09 | Version::HTTP_10 | Version::HTTP_11, _, None) => {
+            return Err(unclear("is missing"));
+        }
+        (Version::HTTP_09 | Version::HTTP_10 | Version::HTTP_11, _, Some(line)) => line,
+        (_, None, _) => return Err(unclear("stands in no :authority, where it belongs")),
+        (_, Some(target), _) => target,
+    };
+    if host_of(named).is_none() {
+        return Err(unclear("is not a host, or a host with a port"));
+    }
     if !matches!(uri.scheme_str(), None | Some("http" | "https")) {
         return Err(unclear("does not fit the scheme of the request's target"));
     }
-    match uri.authority() {
-        Some(target) if !target.as_str().eq_ignore_ascii_case(text) => {
-            Err(unclear("differs from the request's target"))
-        }
-        Some(_) | None => Ok(host),
+    let differs = |other: &str| !other.eq_ignore_ascii_case(named);
+    if target.is_some_and(differs) || line.is_some_and(differs) {
+        return Err(unclear("differs from the request's target"));
     }
+    Ok(named)
 }
 
 /// The host of `host[:port]`, if nothing else stands there (RFC 9110, 7.2, without user names and
 /// percent-encodings, which no host on a network has).
-fn host_of(text: &str) -> Option<&str> {
+pub(super) fn host_of(text: &str) -> Option<&str> {
     let end = match text.strip_prefix('[') {
         Some(address) => 1 + address.find(']')? + 1,
         None => text
@@ -140,7 +198,12 @@ fn admits_host(hosts: &Hosts, host: &str) -> bool {
     }
 }
 
-fn check_origin(origins: &Origins, origin: Reading<'_>) -> Result<(), HttpFault> {
+/// Judges the page that a request comes from. Browsers write an origin one way only (RFC 6454, 6.2:
+/// without the default port of the scheme, a name in its ASCII form), so it is compared as it is.
+///
+/// # Errors
+/// [`HttpFault::Origin`] for one that is not let in, and for more than one.
+pub(super) fn check_origin(origins: &Origins, origin: Reading<'_>) -> Result<(), HttpFault> {
     let value = match origin {
         Reading::Absent => return Ok(()),
         Reading::Repeated => {
@@ -173,75 +236,4 @@ fn is_loopback_origin(origin: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_is_a_name_or_an_address_and_perhaps_a_port() {
-        for (text, host) in [
-            ("localhost", "localhost"),
-            ("a.example:8080", "a.example"),
-            ("127.0.0.1:65535", "127.0.0.1"),
-            ("[::1]", "[::1]"),
-            ("[::1]:80", "[::1]"),
-        ] {
-            assert_eq!(host_of(text), Some(host), "{text}");
-        }
-        for text in [
-            "",
-            ":80",
-            "a:",
-            "a:b",
-            "a:65536",
-            "a:+1",
-            "a:1:2",
-            "u@a",
-            "a b",
-            "a/b",
-            "a,b",
-            "[::1",
-            "[::1]x",
-            "[1.2.3.4]",
-            "[]",
-            "::1",
-            "h\u{e9}",
-            "a%41",
-        ] {
-            assert_eq!(host_of(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn an_origin_is_scheme_host_and_port() {
-        for origin in [
-            "http://localhost",
-            "https://127.0.0.1:8443",
-            "http://[::1]:3000",
-        ] {
-            assert!(is_loopback_origin(origin), "{origin}");
-        }
-        for origin in [
-            "null",
-            "localhost",
-            "http://localhost/",
-            "http://localhost@evil.example",
-            "http://user@localhost",
-            "http://localhost.evil.example",
-            "ftp://localhost",
-            "http://evil.example#localhost",
-            "http://localhost:0x",
-            "http://localhost:99999",
-            "http://localhost:",
-        ] {
-            assert!(!is_loopback_origin(origin), "{origin}");
-        }
-    }
-
-    #[test]
-    fn a_slash_at_the_end_is_the_same_path() {
-        assert!(is_path("/mcp", "/mcp") && is_path("/mcp", "/mcp/") && is_path("/", "/"));
-        for path in ["/mcp//", "/mcpx", "/MCP", "/", "/%6dcp", "mcp"] {
-            assert!(!is_path("/mcp", path), "{path}");
-        }
-    }
-}
+mod tests;

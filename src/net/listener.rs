@@ -1,5 +1,6 @@
 //! Accepting clients, and the life of one connection over HTTP/1.1.
 
+use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -34,15 +35,43 @@ const LIBRARY_BUFFER_MIN: usize = 128 << 10;
 /// stands behind that.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
+/// Whom a connection leads to, and over what.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// The other end of the connection.
+    pub address: SocketAddr,
+    /// Its IP address as upstreams are told it, written once for all requests of the connection.
+    pub name: HeaderValue,
+    /// Whether the connection is encrypted.
+    pub tls: bool,
+}
+
+impl Client {
+    /// The client at `address`.
+    #[must_use]
+    pub fn new(address: SocketAddr, tls: bool) -> Client {
+        let name = address.ip().to_canonical().to_string();
+        Client {
+            address,
+            // An address is written in letters, digits, dots and colons.
+            name: HeaderValue::try_from(name).unwrap_or(HeaderValue::from_static("unknown")),
+            tls,
+        }
+    }
+}
+
 /// What serves the requests of all connections.
 pub trait Serve: Clone + Send + Sync + 'static {
     /// The body of an answer. It is dropped when the exchange has ended, however it ended.
-    type Body: Body<Data = Bytes, Error = hyper::Error> + Send + Unpin + 'static;
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static;
 
-    /// Answers one request of `peer`.
+    /// Answers one request of `client`.
     fn serve(
         &self,
-        peer: SocketAddr,
+        client: Client,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 
@@ -89,10 +118,11 @@ async fn connection(stream: TcpStream, peer: SocketAddr, listen: Listen, service
     let begun = Instant::now();
     // Answers are written whole; waiting for more would only delay the last piece.
     let _ = stream.set_nodelay(true);
+    let client = Client::new(peer, false);
     let (wire, watch) = wire(stream);
     let answering = service_fn(|request| {
         let exchange = watch.begin_exchange();
-        let answer = service.serve(peer, request);
+        let answer = service.serve(client.clone(), request);
         async move {
             let response = answer.await;
             Ok::<_, std::convert::Infallible>(response.map(|body| Tracked {
@@ -206,23 +236,27 @@ fn reason(error: &hyper::Error) -> &'static str {
 /// hears that a body failed; so it hears of that only when what came before is written.
 struct Tracked<B> {
     body: B,
-    failure: Option<hyper::Error>,
+    failure: Option<Box<dyn Error + Send + Sync>>,
     exchange: InFlight<TcpStream>,
 }
 
-impl<B: Body<Error = hyper::Error> + Unpin> Body for Tracked<B> {
+impl<B> Body for Tracked<B>
+where
+    B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
+{
     type Data = B::Data;
-    type Error = hyper::Error;
+    type Error = Box<dyn Error + Send + Sync>;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<B::Data>, Self::Error>>> {
         let this = &mut *self;
         if this.failure.is_none() {
             match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
-                Some(Err(failure)) => this.failure = Some(failure),
-                frame => return Poll::Ready(frame),
+                Some(Err(failure)) => this.failure = Some(failure.into()),
+                Some(Ok(frame)) => return Poll::Ready(Some(Ok(frame))),
+                None => return Poll::Ready(None),
             }
             // Until it asks again, the library has tried to write all that it has.
             cx.waker().wake_by_ref();

@@ -1,62 +1,65 @@
 //! Connections to one upstream: made when needed, kept while they are fresh, given up at once when
-//! the exchange that uses them is.
+//! the exchange that uses them is. Over HTTP/2 a connection serves many exchanges, and the stream of
+//! one is what is given up.
+
+mod connect;
+mod http1;
+mod http2;
+mod inbound;
 
 use std::error::Error;
-use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout};
+use http_body::Body;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
-use super::alarm::Alarm;
-use super::outlet::Outlet;
-use crate::policy::plan::Upstream;
+pub use inbound::Inbound;
+
+use crate::policy::plan::{Http, Upstream};
 
 /// The most that the head of an answer may take, and the size of read buffers.
-const READ_BUFFER_BYTES_MAX: usize = 64 << 10;
+const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How often a connection looks at its deadline. Timers that are set and cleared with every request
 /// cost more than all that is done with its headers.
 const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_secs(1);
-/// How long a request waits for a kept connection that is not ready yet, before it takes another.
-/// A server that answers before it has read the whole request may never read the rest of it.
-const READY_WAIT_MAX: Duration = Duration::from_millis(20);
 /// How often a request that was provably not sent is tried on another connection that turns out
 /// to be closed; every one of them leaves the pool, so this only bounds a server that closes all.
 const ATTEMPTS_MAX: usize = 3;
+/// How many connections are made at once where each of them will serve many requests: those that
+/// wait meanwhile share them.
+const OPENING_MAX: usize = 4;
 
 /// Why an upstream gave no answer.
 #[derive(Debug)]
 pub enum Failure {
+    /// Its name has no address.
+    Resolve(io::Error),
     /// No connection could be made.
     Connect(io::Error),
     /// None was made in time.
     ConnectTimeout,
     /// The connection broke before the head of an answer was complete.
-    Broken(hyper::Error),
+    Broken(Box<dyn Error + Send + Sync>),
     /// No head came in time.
     HeaderTimeout,
 }
 
 impl Failure {
+    fn broken(error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
+        Failure::Broken(error.into())
+    }
+
     /// The chain of causes, for the log.
     #[must_use]
     pub fn detail(&self) -> String {
         match self {
-            Failure::Connect(error) => error.to_string(),
+            Failure::Resolve(error) | Failure::Connect(error) => error.to_string(),
             Failure::ConnectTimeout => "connect timed out".into(),
             Failure::HeaderTimeout => "no response head in time".into(),
             Failure::Broken(error) => match error.source() {
@@ -67,94 +70,72 @@ impl Failure {
     }
 }
 
-/// The connections to one upstream.
+/// A request that got no answer.
 #[derive(Debug)]
-pub struct Pool {
+enum Lost<B> {
+    /// The upstream did nothing with it, which is certain; here it is again.
+    Unsent(Request<B>, Failure),
+    /// The upstream may have done what it asks for.
+    Sent(Failure),
+}
+
+/// A body that can be sent upstream. One that fails leaves the upstream with a request that never
+/// became complete.
+pub trait Outbound:
+    Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + Sized + 'static
+{
+    /// The same body once more, where all of it is at hand and nothing of it has been read.
+    fn again(&self) -> Option<Self>;
+}
+
+/// The connections to one upstream, over which bodies of type `B` are sent.
+pub struct Pool<B> {
     upstream: Arc<Upstream>,
-    idle: Mutex<Vec<Connection>>,
+    resolve: connect::Resolve,
+    kept: Mutex<Kept<B>>,
+    opening: Semaphore,
 }
 
-/// One connection. Dropping it ends it at once, whatever it is in the middle of.
+/// The connections that can take a request.
 #[derive(Debug)]
-struct Connection {
-    sender: SendRequest<Full<Bytes>>,
-    driver: AbortHandle,
-    deadline: Arc<Deadline>,
+struct Kept<B> {
+    /// Unused ones, the last used at the end.
+    http1: Vec<http1::Connection<B>>,
+    /// Those that are not closing. The first with room takes the next request, so that others
+    /// become idle and end.
+    http2: Vec<http2::Connection>,
 }
 
-/// When a connection must have done what it is waited for: have the head of an answer, or be used
-/// again. It is met or missed, never both: whoever says so first is right.
-#[derive(Debug)]
-struct Deadline {
-    origin: Instant,
-    /// Milliseconds after the origin, or one of the two values below.
-    after_ms: AtomicU64,
-}
-
-/// Nothing is waited for.
-const NONE: u64 = 0;
-/// It was missed, and the connection ends.
-const MISSED: u64 = u64::MAX;
-
-impl Deadline {
-    fn starting_at(origin: Instant) -> Deadline {
-        Deadline {
-            origin,
-            after_ms: AtomicU64::new(NONE),
+impl<B> Kept<B> {
+    /// A place for one more stream.
+    fn slot(&mut self, streams_max: usize) -> Option<http2::Slot> {
+        if self.http2.is_empty() {
+            return None;
         }
-    }
-
-    /// From `now` on, something is waited for.
-    fn set(&self, now: Instant, wait: Duration) {
-        let elapsed = now.saturating_duration_since(self.origin);
-        let after = elapsed.saturating_add(wait).as_millis();
-        let after = u64::try_from(after).unwrap_or(MISSED);
-        let after = after.clamp(NONE + 1, MISSED - 1);
-        self.after_ms.store(after, Ordering::Relaxed);
-    }
-
-    /// What was waited for has come. Tells whether it came before the deadline was missed.
-    fn meet(&self) -> bool {
-        self.after_ms.swap(NONE, Ordering::Relaxed) != MISSED
-    }
-
-    /// Tells whether the deadline is missed at `now`.
-    fn miss(&self, now: Instant) -> bool {
-        let after = self.after_ms.load(Ordering::Relaxed);
-        let elapsed = now.saturating_duration_since(self.origin).as_millis();
-        match after {
-            NONE => false,
-            MISSED => true,
-            _ if elapsed < u128::from(after) => false,
-            // It may just have been met, or set anew.
-            _ => self
-                .after_ms
-                .compare_exchange(after, MISSED, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok(),
-        }
-    }
-
-    fn was_missed(&self) -> bool {
-        self.after_ms.load(Ordering::Relaxed) == MISSED
+        self.http2.retain_mut(|connection| !connection.is_closed());
+        self.http2
+            .iter_mut()
+            .find_map(|connection| connection.slot(streams_max))
     }
 }
 
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
-}
-
-/// A connection in use. Dropping it ends the connection, and with it the request that the
-/// upstream is working on; [`Lease::give_back`] keeps it for the next one.
+/// A connection in use, or a stream of one. Dropping it ends that, and with it the request that the
+/// upstream is working on; [`Lease::give_back`] keeps the connection for the next one.
 #[derive(Debug)]
-pub struct Lease {
-    connection: Connection,
-    pool: Arc<Pool>,
+pub struct Lease<B> {
+    line: Line<B>,
+    pool: Arc<Pool<B>>,
     reused: bool,
 }
 
-impl Lease {
+/// What an exchange takes place on.
+#[derive(Debug)]
+enum Line<B> {
+    Http1(http1::Connection<B>),
+    Http2(http2::Slot),
+}
+
+impl<B: Outbound> Lease<B> {
     /// Whether the connection had served another exchange before.
     #[must_use]
     pub fn reused(&self) -> bool {
@@ -163,31 +144,45 @@ impl Lease {
 
     /// Keeps the connection for the next exchange. Only after the answer was read to its end.
     pub fn give_back(self) {
-        let Lease {
-            connection, pool, ..
-        } = self;
-        if connection.sender.is_closed() {
-            return;
+        let Lease { line, pool, .. } = self;
+        match line {
+            Line::Http1(connection) => pool.keep(connection),
+            Line::Http2(slot) => slot.finish(pool.upstream.idle_timeout),
         }
-        let wait = pool.upstream.idle_timeout;
-        connection.deadline.set(Instant::now(), wait);
-        let mut idle = pool.lock();
-        if idle.len() >= pool.upstream.idle_connections_max {
-            idle.retain(|kept| !kept.sender.is_closed());
-        }
-        if idle.len() < pool.upstream.idle_connections_max {
-            idle.push(connection);
+    }
+
+    async fn send(&mut self, request: Request<B>) -> Result<Response<Inbound>, Lost<B>> {
+        let wait = self.pool.upstream.response_header_timeout;
+        match &mut self.line {
+            Line::Http1(connection) => {
+                let response = connection.send(request, wait).await?;
+                Ok(response.map(Inbound::Http1))
+            }
+            Line::Http2(slot) => {
+                let response = Box::pin(slot.send(request, wait)).await?;
+                Ok(response.map(Inbound::Http2))
+            }
         }
     }
 }
 
-impl Pool {
+impl<B: Outbound> Pool<B> {
     /// An empty pool.
     #[must_use]
-    pub fn new(upstream: Arc<Upstream>) -> Arc<Pool> {
+    pub fn new(upstream: Arc<Upstream>) -> Arc<Pool<B>> {
+        Pool::resolving(upstream, connect::system())
+    }
+
+    /// An empty pool that finds its upstream in this way.
+    fn resolving(upstream: Arc<Upstream>, resolve: connect::Resolve) -> Arc<Pool<B>> {
         Arc::new(Pool {
             upstream,
-            idle: Mutex::default(),
+            resolve,
+            kept: Mutex::new(Kept {
+                http1: Vec::new(),
+                http2: Vec::new(),
+            }),
+            opening: Semaphore::new(OPENING_MAX),
         })
     }
 
@@ -198,144 +193,118 @@ impl Pool {
     }
 
     /// Sends `request` and waits for the head of the answer. A request is tried again only when
-    /// the connection handed it back unsent.
+    /// the upstream certainly did nothing with it.
     ///
     /// # Errors
     /// Why no answer came. The request may then have reached the upstream, unless the failure is
     /// one of connecting.
     pub async fn send(
         self: &Arc<Self>,
-        mut request: Request<Full<Bytes>>,
-    ) -> Result<(Response<Incoming>, Lease), Failure> {
+        mut request: Request<B>,
+    ) -> Result<(Response<Inbound>, Lease<B>), Failure> {
         let mut attempt = 1;
         loop {
             let mut lease = self.lease().await?;
-            let Connection {
-                sender, deadline, ..
-            } = &mut lease.connection;
-            deadline.set(Instant::now(), self.upstream.response_header_timeout);
-            let mut unsent = match sender.try_send_request(request).await {
-                Ok(response) if deadline.meet() => return Ok((response, lease)),
-                // The connection has ended, and would break the answer off.
-                Ok(_) => return Err(Failure::HeaderTimeout),
-                Err(unsent) => unsent,
-            };
-            match unsent.take_message() {
-                Some(back) if attempt < ATTEMPTS_MAX => request = back,
-                None if deadline.was_missed() => return Err(Failure::HeaderTimeout),
-                Some(_) | None => return Err(Failure::Broken(unsent.into_error())),
+            match lease.send(request).await {
+                Ok(response) => return Ok((response, lease)),
+                Err(Lost::Unsent(back, _)) if attempt < ATTEMPTS_MAX => request = back,
+                Err(Lost::Unsent(_, failure) | Lost::Sent(failure)) => return Err(failure),
             }
             attempt += 1;
         }
     }
 
-    /// A connection that is ready: the one used last, or a new one.
-    async fn lease(self: &Arc<Self>) -> Result<Lease, Failure> {
+    /// A connection that is ready: one that is there, or a new one.
+    async fn lease(self: &Arc<Self>) -> Result<Lease<B>, Failure> {
+        if let Some(slot) = self.lock().slot(self.upstream.http2_streams_max) {
+            return Ok(self.leased(slot.reused(), Line::Http2(slot)));
+        }
         while let Some(mut connection) = self.take() {
-            if is_ready(&mut connection.sender).await {
-                return Ok(Lease {
-                    connection,
-                    pool: self.clone(),
-                    reused: true,
-                });
+            if connection.is_ready().await {
+                return Ok(self.leased(true, Line::Http1(connection)));
             }
         }
-        let connection =
-            match timeout(self.upstream.connect_timeout, Box::pin(self.connect())).await {
-                Ok(connection) => connection?,
-                Err(_) => return Err(Failure::ConnectTimeout),
-            };
-        Ok(Lease {
-            connection,
-            pool: self.clone(),
-            reused: false,
-        })
+        match timeout(self.upstream.connect_timeout, Box::pin(self.open())).await {
+            Ok(opened) => opened,
+            Err(_) => Err(Failure::ConnectTimeout),
+        }
     }
 
-    /// The connection that was used last. One that is no longer fresh ends here.
-    fn take(&self) -> Option<Connection> {
+    fn leased(self: &Arc<Self>, reused: bool, line: Line<B>) -> Lease<B> {
+        Lease {
+            line,
+            pool: self.clone(),
+            reused,
+        }
+    }
+
+    /// The HTTP/1.1 connection that was used last. One that is no longer fresh ends here.
+    fn take(&self) -> Option<http1::Connection<B>> {
         loop {
-            let connection = self.lock().pop()?;
-            if !connection.sender.is_closed() && !connection.deadline.miss(Instant::now()) {
+            let connection = self.lock().http1.pop()?;
+            if !connection.is_closed() && !connection.is_stale() {
                 return Some(connection);
             }
         }
     }
 
-    async fn connect(&self) -> Result<Connection, Failure> {
-        let address = (self.upstream.host.as_str(), self.upstream.port);
-        let stream = TcpStream::connect(address)
-            .await
-            .map_err(Failure::Connect)?;
-        stream.set_nodelay(true).map_err(Failure::Connect)?;
-        self.connection(stream).await
-    }
-
-    /// A connection over `stream`, driven by a task of its own.
-    async fn connection<S>(&self, stream: S) -> Result<Connection, Failure>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let (sender, driver) = http1::Builder::new()
-            .max_buf_size(READ_BUFFER_BYTES_MAX)
-            .handshake(TokioIo::new(Outlet::new(stream)))
-            .await
-            .map_err(Failure::Broken)?;
-        let deadline = Arc::new(Deadline::starting_at(Instant::now()));
-        let driver = tokio::spawn(drive(driver, deadline.clone(), self.look_interval()));
-        Ok(Connection {
-            sender,
-            driver: driver.abort_handle(),
-            deadline,
-        })
-    }
-
-    fn look_interval(&self) -> Duration {
-        let shortest = self
-            .upstream
-            .response_header_timeout
-            .min(self.upstream.idle_timeout);
-        (shortest / 4).clamp(LOOK_MIN, LOOK_MAX)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
-        // The list is whole between any two statements that touch it.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Whether a connection that has served an exchange can serve another: mostly it can at once.
-async fn is_ready<B>(sender: &mut SendRequest<B>) -> bool {
-    let at_once = poll_fn(|cx| Poll::Ready(sender.poll_ready(cx))).await;
-    match at_once {
-        Poll::Ready(ready) => ready.is_ok(),
-        Poll::Pending => matches!(timeout(READY_WAIT_MAX, sender.ready()).await, Ok(Ok(()))),
-    }
-}
-
-/// Drives the library's connection until it ends or misses its deadline. A failure reaches the
-/// exchange through the sender.
-async fn drive(
-    library: impl Future<Output = Result<(), hyper::Error>>,
-    deadline: Arc<Deadline>,
-    look_interval: Duration,
-) {
-    let mut library = pin!(library);
-    let mut look = Alarm::new(Instant::now() + look_interval);
-    poll_fn(|cx| {
-        if library.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(());
+    fn keep(&self, connection: http1::Connection<B>) {
+        if connection.is_closed() {
+            return;
         }
-        while look.poll(cx).is_ready() {
-            let now = Instant::now();
-            if deadline.miss(now) {
-                return Poll::Ready(());
+        connection.rest(self.upstream.idle_timeout);
+        let mut kept = self.lock();
+        let connections_max = self.upstream.idle_connections_max;
+        if kept.http1.len() >= connections_max {
+            kept.http1.retain(|kept| !kept.is_closed());
+        }
+        if kept.http1.len() < connections_max {
+            kept.http1.push(connection);
+        }
+    }
+
+    /// A new connection, or a stream of one that others have made meanwhile.
+    async fn open(self: &Arc<Self>) -> Result<Lease<B>, Failure> {
+        let upstream = &*self.upstream;
+        match upstream.http {
+            Http::V1 | Http::Auto => {
+                let stream = connect::tcp(&self.resolve, &upstream.host, upstream.port).await?;
+                let connection = http1::Connection::over(stream, upstream).await?;
+                Ok(self.leased(false, Line::Http1(connection)))
             }
-            look.reset(now + look_interval);
+            Http::V2 => {
+                let _opening = self.opening.acquire().await;
+                let streams_max = upstream.http2_streams_max;
+                if let Some(slot) = self.lock().slot(streams_max) {
+                    return Ok(self.leased(slot.reused(), Line::Http2(slot)));
+                }
+                let stream = connect::tcp(&self.resolve, &upstream.host, upstream.port).await?;
+                let mut connection = http2::Connection::over(stream, upstream).await?;
+                let slot = connection.slot(streams_max);
+                let slot = slot.ok_or_else(|| Failure::broken("closed at once"))?;
+                self.lock().http2.push(connection);
+                Ok(self.leased(false, Line::Http2(slot)))
+            }
         }
-        Poll::Pending
-    })
-    .await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept<B>> {
+        // The lists are whole between any two statements that touch them.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<B> std::fmt::Debug for Pool<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool")
+            .field("upstream", &self.upstream)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How often a connection looks whether the shortest of its times is over.
+fn look_interval(shortest: Duration) -> Duration {
+    (shortest / 4).clamp(LOOK_MIN, LOOK_MAX)
 }
 
 #[cfg(test)]

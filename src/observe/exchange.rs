@@ -1,7 +1,8 @@
 //! The open record of an exchange: closed exactly once, whatever ends it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use super::log::Log;
@@ -44,6 +45,7 @@ pub struct Exchange {
     log: Log,
     opened: Instant,
     record: Record,
+    upload: Option<Arc<AtomicU64>>,
 }
 
 impl Exchange {
@@ -57,7 +59,13 @@ impl Exchange {
             log,
             opened: Instant::now(),
             record: Record::new(peer, http_method, path),
+            upload: None,
         }
+    }
+
+    /// A trusted proxy says that the request comes from this address.
+    pub fn client(&mut self, address: Option<IpAddr>) {
+        self.record.client = address;
     }
 
     /// A route was found.
@@ -103,6 +111,12 @@ impl Exchange {
         self.record.bytes_in += bytes;
     }
 
+    /// The request's body comes in beside the exchange, even while the answer goes out. Its bytes
+    /// are counted in what is given back.
+    pub fn receiving(&mut self) -> Arc<AtomicU64> {
+        Arc::clone(self.upload.get_or_insert_default())
+    }
+
     /// So many more bytes of the answer's body went out.
     pub fn sent(&mut self, bytes: u64) {
         if self.record.bytes_out == 0 && bytes > 0 {
@@ -130,6 +144,9 @@ impl Drop for Exchange {
         } else {
             End::ClientGone
         });
+        if let Some(upload) = &self.upload {
+            self.record.bytes_in += upload.load(Ordering::Relaxed);
+        }
         let (now, total) = (SystemTime::now(), self.opened.elapsed());
         self.log
             .append(|out, encoding| self.record.write(out, encoding, now, total, end));

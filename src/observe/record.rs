@@ -7,9 +7,10 @@
 //! | `time` | when the record was closed, UTC |
 //! | `route` | the route's name |
 //! | `peer` | address and port of the connection |
+//! | `client` | the client's address, where a trusted proxy says it |
 //! | `http_method` | |
-//! | `path` | only if there is no route |
-//! | `era`, `version` | how the message was placed |
+//! | `path` | only if there is no route, or one of many paths |
+//! | `era`, `version` | how the message was placed; era `none` where it passed unread |
 //! | `method`, `name` | the message's method, and the tool, prompt, URI or task that it names |
 //! | `verdict` | `refused:` and the refusal's name, `forwarded`, or `answered` by ourselves |
 //! | `detail` | more about a refusal |
@@ -24,7 +25,7 @@
 //! `path_bytes`, `method_bytes`, `name_bytes` and `detail_bytes` follow a string that is not shown
 //! as a whole, with the length of the whole.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -64,6 +65,7 @@ pub const DETAIL_BYTES_MAX: usize = 1024;
 /// What is known of an exchange, without a clock.
 pub(super) struct Record {
     pub(super) peer: SocketAddr,
+    pub(super) client: Option<IpAddr>,
     pub(super) http_method: http::Method,
     pub(super) route: Option<Arc<Route>>,
     pub(super) words: Words,
@@ -83,6 +85,7 @@ impl Record {
     pub(super) fn new(peer: SocketAddr, http_method: &http::Method, path: &str) -> Record {
         Record {
             peer,
+            client: None,
             http_method: http_method.clone(),
             route: None,
             words: Words::with_path(path),
@@ -100,8 +103,10 @@ impl Record {
 
     pub(super) fn route(&mut self, route: &Arc<Route>) {
         self.route = Some(Arc::clone(route));
-        // A route has one path, and the log need not repeat it.
-        self.words.clear();
+        // A route of one path need not repeat it in the log.
+        if !route.path.ends_with('*') {
+            self.words.clear();
+        }
     }
 
     /// Writes the line of an exchange that took `total` and ended now.
@@ -118,6 +123,9 @@ impl Record {
             line.string(key!("route"), &route.name);
         }
         line.address(key!("peer"), &self.peer);
+        if let Some(client) = self.client {
+            line.string(key!("client"), &client.to_string());
+        }
         self.write_call(&mut line);
         self.write_verdict(&mut line);
         self.write_transfer(&mut line);
@@ -131,6 +139,13 @@ impl Record {
         let http_method = self.http_method.as_str();
         line.string(key!("http_method"), cut(http_method, METHOD_BYTES_MAX));
         self.words.write_path(line);
+        if self
+            .route
+            .as_ref()
+            .is_some_and(|route| route.pass.is_some())
+        {
+            line.words(key!("era"), &["none"]);
+        }
         if let Some((era, version)) = self.placed {
             line.words(key!("era"), &[era.as_str()]);
             if let Some(version) = version {
@@ -205,20 +220,11 @@ pub(super) mod tests {
         Arc::new(Route {
             name: "weather".to_owned(),
             path: "/mcp".to_owned(),
+            pass: None,
             hosts: plan::Hosts::Any,
             origins: plan::Origins::None,
-            upstream: Arc::new(plan::Upstream {
-                name: "weather".to_owned(),
-                authority: "127.0.0.1:3000".to_owned(),
-                host: "127.0.0.1".to_owned(),
-                port: 3000,
-                path: "/mcp".to_owned(),
-                query: None,
-                connect_timeout: plan::Upstream::CONNECT_TIMEOUT,
-                response_header_timeout: plan::Upstream::RESPONSE_HEADER_TIMEOUT,
-                idle_timeout: plan::Upstream::IDLE_TIMEOUT,
-                idle_connections_max: plan::Upstream::IDLE_CONNECTIONS_MAX,
-            }),
+            cors: plan::Cors::default(),
+            upstream: Arc::new(plan::Upstream::at("weather", "127.0.0.1", 3000, "/mcp")),
             protocol: plan::Protocol::default(),
             bounds: plan::Bounds::default(),
         })

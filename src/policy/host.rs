@@ -150,11 +150,49 @@ fn is_authority(text: &str) -> bool {
     }
 }
 
+/// Reads the path of a route that passes requests through: one path, or one that ends in `/*` for
+/// all that begin so. Unlike others it may lie under `/.well-known`.
+///
+/// # Errors
+/// What two readers could read differently, and the star by itself.
+pub fn parse_pass_path(text: &str) -> Result<String, Flaw> {
+    let Some(above) = text.strip_suffix("/*") else {
+        return parse_plain_path(text);
+    };
+    if above.is_empty() {
+        return Ok(text.to_owned());
+    }
+    if above.ends_with('/') {
+        let cause = "has an empty segment (`//`), which some servers drop";
+        return Err(Flaw::of(text, cause, "write single slashes"));
+    }
+    parse_plain_path(above).map(|above| format!("{above}/*"))
+}
+
 /// Reads the path of a route and gives it without a slash at its end.
 ///
 /// # Errors
 /// What two readers could read differently, and what belongs to us or to nobody.
 pub fn parse_route_path(text: &str) -> Result<String, Flaw> {
+    if text.ends_with("/*") {
+        return Err(Flaw::of(
+            text,
+            "is a pattern, and the path of an MCP endpoint is compared whole",
+            "write a route for each path, or `pass: true` before it if requests shall pass unread",
+        ));
+    }
+    if text == "/.well-known" || text.starts_with("/.well-known/") {
+        return Err(Flaw::of(
+            text,
+            "lies under `/.well-known`, where no MCP endpoint is",
+            "choose another path, such as `/mcp`, or write `pass: true` if requests shall pass \
+             unread",
+        ));
+    }
+    parse_plain_path(text)
+}
+
+fn parse_plain_path(text: &str) -> Result<String, Flaw> {
     let refused = |cause: &str, hint: &str| Err(Flaw::of(text, cause, hint));
     if text.contains("://") {
         return refused(
@@ -179,12 +217,6 @@ pub fn parse_route_path(text: &str) -> Result<String, Flaw> {
             format!("{}: {}", shown(text), flaw.cause),
             flaw.hint,
         ));
-    }
-    if text == "/.well-known" || text.starts_with("/.well-known/") {
-        return refused(
-            "lies under `/.well-known`, which is answered by the gateway itself",
-            "choose another path, such as `/mcp`",
-        );
     }
     Ok(match text.strip_suffix('/') {
         None | Some("") => text.to_owned(),

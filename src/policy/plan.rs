@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::network::Network;
 use crate::protocol::frame;
 use crate::protocol::version::{Version, Versions};
 
@@ -33,6 +34,10 @@ pub struct Listen {
     pub header_bytes_max: usize,
     /// How long a client may take to send its head, and to begin a request on an idle connection.
     pub header_read_timeout: Duration,
+    /// The proxies before us, which are believed what they say of where a request came from.
+    pub trusted_proxies: Vec<Network>,
+    /// The fields in which they say it; what stands in others is believed of nobody.
+    pub forwarded: ForwardedBy,
 }
 
 impl Default for Listen {
@@ -42,8 +47,19 @@ impl Default for Listen {
             header_count_max: 64,
             header_bytes_max: 32 << 10,
             header_read_timeout: Duration::from_secs(60),
+            trusted_proxies: Vec::new(),
+            forwarded: ForwardedBy::XForwarded,
         }
     }
+}
+
+/// In which fields a proxy says where a request came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForwardedBy {
+    /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
+    XForwarded,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
 }
 
 /// The access log: one record per exchange.
@@ -84,12 +100,18 @@ pub enum LogFormat {
 pub struct Route {
     /// The name, unique in the policy.
     pub name: String,
-    /// The exact path, without a slash at its end (`/` alone excepted).
+    /// The exact path, without a slash at its end (`/` alone excepted). Where requests pass through,
+    /// it may end in `/*` and is then every path that begins so.
     pub path: String,
+    /// Whether requests pass through unread, and what they may not reach then. Without it they are
+    /// MCP messages.
+    pub pass: Option<Pass>,
     /// The hosts that a request may name in `Host`; the port is not compared.
     pub hosts: Hosts,
     /// The origins that a browser may come from.
     pub origins: Origins,
+    /// What pages of these origins may send and read.
+    pub cors: Cors,
     /// Where requests go.
     pub upstream: Arc<Upstream>,
     /// Versions and header rules.
@@ -101,6 +123,64 @@ pub struct Route {
 impl Route {
     /// The path of a route that names none.
     pub const PATH: &str = "/mcp";
+}
+
+/// What a route does not let pass that passes requests through unread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// The paths of MCP endpoints on the same server: a request that reached one here would be one
+    /// that nobody has read.
+    pub endpoints: Vec<String>,
+}
+
+impl Pass {
+    /// Whether a server could take `path` for one of its MCP endpoints, or for something below one:
+    /// some compare paths without regard to case, and cut a segment at `;`.
+    #[must_use]
+    pub fn reaches_endpoint(&self, path: &str) -> bool {
+        let is_at = |endpoint: &String| {
+            let mut segments = path.split('/').map(without_parameters);
+            let mut wanted = endpoint
+                .trim_end_matches('/')
+                .split('/')
+                .map(without_parameters);
+            let above = wanted.all(|wanted| {
+                segments
+                    .next()
+                    .is_some_and(|segment| segment.eq_ignore_ascii_case(wanted))
+            });
+            // Below the root lies everything, and only the root itself is the endpoint there.
+            above && (endpoint != "/" || segments.all(str::is_empty))
+        };
+        self.endpoints.iter().any(is_at)
+    }
+}
+
+/// A segment of a path without what some servers read as its parameters.
+fn without_parameters(segment: &str) -> &str {
+    segment.split(';').next().unwrap_or(segment)
+}
+
+/// What a browser is told about requests from pages of other origins (Fetch, "CORS protocol").
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cors {
+    /// Request headers beyond those of MCP, of tracing and `Authorization`.
+    pub headers: Vec<String>,
+    /// How long a browser may remember the answer to a preflight.
+    pub max_age: Duration,
+    /// Whether a page may send cookies with its requests, and read the answers to those.
+    pub credentials: bool,
+}
+
+impl Default for Cors {
+    fn default() -> Self {
+        Cors {
+            headers: Vec::new(),
+            // No browser remembers one for longer than some hours.
+            max_age: Duration::from_secs(2 * 3600),
+            credentials: false,
+        }
+    }
 }
 
 /// Which `Host` values a route answers to.
@@ -244,9 +324,64 @@ pub struct Upstream {
     pub idle_timeout: Duration,
     /// Most unused connections that are kept.
     pub idle_connections_max: usize,
+    /// Which HTTP it speaks.
+    pub http: Http,
+    /// Most requests at once on one HTTP/2 connection, where the upstream takes so many.
+    pub http2_streams_max: usize,
+    /// How often a peer with open HTTP/2 streams is asked whether it is there, and how long it may
+    /// take to say so.
+    pub http2_ping_interval: Duration,
+    /// How it is told where a request came from.
+    pub forwarded: Forwarded,
+}
+
+/// Which HTTP an upstream speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Http {
+    /// HTTP/1.1.
+    V1,
+    /// HTTP/2, known beforehand.
+    V2,
+    /// What it chooses in the TLS handshake; HTTP/1.1 where there is none.
+    Auto,
+}
+
+/// How an upstream is told where a request came from. Whatever a request says of it itself is
+/// replaced in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarded {
+    /// By `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host` and `X-Real-IP`.
+    XForwarded,
+    /// By `Forwarded` (RFC 7239).
+    Forwarded,
+    /// By all of these.
+    Both,
+    /// Not at all.
+    Off,
 }
 
 impl Upstream {
+    /// The upstream that listens on `host` and `port`, with every default.
+    #[must_use]
+    pub fn at(name: &str, host: &str, port: u16, path: &str) -> Upstream {
+        Upstream {
+            name: name.to_owned(),
+            authority: format!("{host}:{port}"),
+            host: host.to_owned(),
+            port,
+            path: path.to_owned(),
+            query: None,
+            connect_timeout: Upstream::CONNECT_TIMEOUT,
+            response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
+            idle_timeout: Upstream::IDLE_TIMEOUT,
+            idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
+            http: Upstream::HTTP,
+            http2_streams_max: Upstream::HTTP2_STREAMS_MAX,
+            http2_ping_interval: Upstream::HTTP2_PING_INTERVAL,
+            forwarded: Upstream::FORWARDED,
+        }
+    }
+
     /// The default: a server that is there answers at once, and packets may be lost twice.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
     /// The default: long, because a tool may work for minutes before it answers as JSON.
@@ -255,6 +390,14 @@ impl Upstream {
     pub const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
     /// The default: enough for a sidecar under load.
     pub const IDLE_CONNECTIONS_MAX: usize = 256;
+    /// The default.
+    pub const HTTP: Http = Http::Auto;
+    /// The default: what servers take by default too.
+    pub const HTTP2_STREAMS_MAX: usize = 100;
+    /// The default: a peer that vanished is noticed within a minute.
+    pub const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(20);
+    /// The default: what most servers can read.
+    pub const FORWARDED: Forwarded = Forwarded::XForwarded;
 }
 
 impl Plan {

@@ -18,6 +18,8 @@ pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// `Mcp-Session-Id`, of legacy sessions.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// How the names of all headers of MCP begin.
+pub const PREFIX: &str = "mcp-";
 /// How the names of argument headers begin.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 

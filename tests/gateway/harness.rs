@@ -9,6 +9,7 @@ pub(crate) mod script;
 mod selftest;
 pub(crate) mod site;
 pub(crate) mod upstream;
+pub(crate) mod upstream2;
 pub(crate) mod wire;
 
 pub(crate) use client::{Client, Response, contains};

@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout)]
 
 mod exchanges;
+mod faults;
 mod harness;
 mod headers;
 mod hosts;

@@ -44,6 +44,7 @@ impl Sample {
             era: Some(if is_legacy { Era::Legacy } else { Era::Modern }),
             in_band: name != "legacy by status",
             probe: name == "discovery",
+            problem: false,
             closes: false,
         }
     }

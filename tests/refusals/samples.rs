@@ -104,6 +104,9 @@ fn http_faults() -> Vec<(&'static str, HttpFault)> {
         HttpFault::MethodNotAllowed { .. } => [
             HttpFault::MethodNotAllowed { allow: "POST, OPTIONS" },
         ],
+        HttpFault::PathUnclear { .. } => [HttpFault::PathUnclear {
+            why: "the path has a dot segment (`.` or `..`), which some servers resolve".into(),
+        }],
         HttpFault::HostUnclear { .. } => [HttpFault::HostUnclear { why: "is missing" }],
         HttpFault::Host { .. } => [HttpFault::Host { host: "elsewhere.example".into() }],
         HttpFault::Origin { .. } => [

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::gateway::place;
-use crate::policy::plan::{Bounds, Hosts, LegacyRefusals, Origins, Upstream};
+use crate::policy::plan::{Bounds, Cors, Hosts, LegacyRefusals, Origins, Upstream};
 use crate::protocol::frame::{self, Frame, Paths};
 use crate::protocol::version::{Version, Versions};
 
@@ -21,20 +21,11 @@ fn route(missing: Missing, legacy: LegacyHeaders) -> Route {
     Route {
         name: "main".into(),
         path: Route::PATH.into(),
+        pass: None,
         hosts: Hosts::Any,
         origins: Origins::None,
-        upstream: Arc::new(Upstream {
-            name: "up".into(),
-            authority: "up".into(),
-            host: "up".into(),
-            port: 80,
-            path: "/mcp".into(),
-            query: None,
-            connect_timeout: Upstream::CONNECT_TIMEOUT,
-            response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
-            idle_timeout: Upstream::IDLE_TIMEOUT,
-            idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
-        }),
+        cors: Cors::default(),
+        upstream: Arc::new(Upstream::at("up", "up", 80, "/mcp")),
         protocol: Protocol {
             versions: Versions::of(&Version::ALL),
             missing,

@@ -1,97 +1,59 @@
-//! Deadlines, and what a pool keeps and for how long.
+//! What a pool keeps, and for how long.
 
+use http_body_util::Full;
 use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 use tokio::task::yield_now;
+use tokio::time::sleep;
 
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
-const MILLISECOND: Duration = Duration::from_millis(1);
 
-#[test]
-fn a_deadline_is_met_or_missed_and_never_both() {
-    let origin = Instant::now();
-    let deadline = Deadline::starting_at(origin);
-    assert!(
-        !deadline.miss(origin + 3600 * SECOND),
-        "nothing is waited for"
-    );
-    deadline.set(origin + SECOND, SECOND);
-    assert!(!deadline.miss(origin));
-    assert!(!deadline.miss(origin + 2 * SECOND - MILLISECOND));
-    // What comes late, but before anybody looked, has come.
-    assert!(deadline.meet());
-    assert!(!deadline.miss(origin + 3600 * SECOND));
-    deadline.set(origin + 4 * SECOND, SECOND);
-    deadline.set(origin + 5 * SECOND, SECOND);
-    assert!(!deadline.miss(origin + 5 * SECOND), "set anew");
-    assert!(deadline.miss(origin + 6 * SECOND));
-    assert!(deadline.was_missed() && deadline.miss(origin), "for good");
-    assert!(!deadline.meet(), "too late");
-}
+type Kind = Full<Bytes>;
 
-#[test]
-fn a_deadline_takes_any_wait() {
-    let origin = Instant::now();
-    for (wait, missed_at) in [
-        (Duration::ZERO, Some(MILLISECOND)),
-        (Duration::from_nanos(1), Some(MILLISECOND)),
-        (3600 * SECOND, Some(3600 * SECOND)),
-        (Duration::MAX, None),
-    ] {
-        let deadline = Deadline::starting_at(origin);
-        deadline.set(origin, wait);
-        assert!(!deadline.miss(origin), "{wait:?}");
-        assert!(!deadline.was_missed(), "{wait:?}");
-        let then = origin + missed_at.unwrap_or(1_000_000 * SECOND);
-        assert_eq!(deadline.miss(then), missed_at.is_some(), "{wait:?}");
+impl Outbound for Kind {
+    fn again(&self) -> Option<Kind> {
+        Some(self.clone())
     }
 }
 
 #[test]
 fn a_connection_looks_often_enough_and_not_too_often() {
     let ms = Duration::from_millis;
-    for (header, idle, interval) in [
-        (300 * SECOND, 4 * SECOND, SECOND),
-        (ms(300), 4 * SECOND, ms(75)),
-        (300 * SECOND, ms(200), ms(50)),
-        (ms(1), ms(1), LOOK_MIN),
-        (3600 * SECOND, 3600 * SECOND, LOOK_MAX),
+    for (shortest, interval) in [
+        (4 * SECOND, SECOND),
+        (ms(300), ms(75)),
+        (ms(200), ms(50)),
+        (ms(1), LOOK_MIN),
+        (3600 * SECOND, LOOK_MAX),
     ] {
-        let pool = pool(1, header, idle);
-        assert_eq!(pool.look_interval(), interval, "{header:?}, {idle:?}");
+        assert_eq!(look_interval(shortest), interval, "{shortest:?}");
     }
 }
 
-fn pool(idle_connections_max: usize, header: Duration, idle: Duration) -> Arc<Pool> {
+fn pool(idle_connections_max: usize, idle_timeout: Duration) -> Arc<Pool<Kind>> {
     Pool::new(Arc::new(Upstream {
-        name: "up".into(),
-        authority: "up".into(),
-        host: "up".into(),
-        port: 80,
-        path: "/".into(),
-        query: None,
-        connect_timeout: Upstream::CONNECT_TIMEOUT,
-        response_header_timeout: header,
-        idle_timeout: idle,
+        response_header_timeout: 3600 * SECOND,
+        idle_timeout,
         idle_connections_max,
+        ..Upstream::at("up", "up", 80, "/")
     }))
 }
 
-fn patient_pool(idle_connections_max: usize) -> Arc<Pool> {
-    pool(idle_connections_max, 3600 * SECOND, 3600 * SECOND)
+fn patient_pool(idle_connections_max: usize) -> Arc<Pool<Kind>> {
+    pool(idle_connections_max, 3600 * SECOND)
 }
 
-/// A connection in use, and the upstream's end of it.
-async fn lease(pool: &Arc<Pool>) -> (Lease, DuplexStream) {
+/// An HTTP/1.1 connection in use, and the upstream's end of it.
+async fn lease(pool: &Arc<Pool<Kind>>) -> (Lease<Kind>, DuplexStream) {
     let (ours, theirs) = duplex(1024);
-    let connection = pool.connection(ours).await.expect("a connection");
-    let lease = Lease {
-        connection,
-        pool: pool.clone(),
-        reused: false,
-    };
-    (lease, theirs)
+    let connection = http1::Connection::over(ours, &pool.upstream).await;
+    let line = Line::Http1(connection.expect("a connection"));
+    (pool.leased(false, line), theirs)
+}
+
+fn is_closed(lease: &Lease<Kind>) -> bool {
+    matches!(&lease.line, Line::Http1(connection) if connection.is_closed())
 }
 
 /// Reads to the end, which must come.
@@ -110,44 +72,39 @@ async fn no_more_connections_are_kept_than_allowed() {
             lease.give_back();
             upstream.push(theirs);
         }
-        assert_eq!(pool.lock().len(), kept);
+        assert_eq!(pool.lock().http1.len(), kept);
         for theirs in upstream.split_off(kept) {
             ends(theirs).await;
         }
-        assert!(pool.lock().iter().all(|kept| !kept.sender.is_closed()));
+        assert!(pool.lock().http1.iter().all(|kept| !kept.is_closed()));
     }
 }
 
 #[tokio::test]
 async fn the_connection_that_was_used_last_is_used_first() {
     let pool = patient_pool(8);
-    let (mut tasks, mut upstream) = (Vec::new(), Vec::new());
+    let mut upstream = Vec::new();
     for _ in 0..3 {
         let (lease, theirs) = lease(&pool).await;
-        tasks.push(lease.connection.driver.id());
         lease.give_back();
         upstream.push(theirs);
     }
-    while let Some(task) = tasks.pop() {
+    while let Some(theirs) = upstream.pop() {
         let lease = pool.lease().await.expect("a kept connection");
         assert!(lease.reused());
-        assert_eq!(lease.connection.driver.id(), task);
+        drop(lease);
+        ends(theirs).await;
     }
     assert!(pool.take().is_none());
 }
 
 #[tokio::test]
 async fn a_connection_that_is_not_fresh_is_not_used_again() {
-    let pool = patient_pool(8);
+    let pool = pool(8, Duration::from_millis(1));
     let (lease, theirs) = lease(&pool).await;
     lease.give_back();
-    for kept in pool.lock().iter_mut() {
-        // Its time is over, but nobody has looked yet.
-        let origin = Instant::now() - 2 * SECOND;
-        let deadline = Deadline::starting_at(origin);
-        deadline.set(origin, SECOND);
-        kept.deadline = Arc::new(deadline);
-    }
+    // Whether or not its own task has looked meanwhile.
+    sleep(Duration::from_millis(3)).await;
     assert!(pool.take().is_none());
     ends(theirs).await;
 }
@@ -162,22 +119,22 @@ async fn a_connection_that_its_upstream_closed_makes_room() {
         upstream.push(theirs);
     }
     upstream.pop();
-    while !pool.lock()[1].sender.is_closed() {
+    while !pool.lock().http1[1].is_closed() {
         yield_now().await;
     }
     let (third, _theirs) = lease(&pool).await;
     third.give_back();
-    let open = |kept: &Connection| !kept.sender.is_closed();
-    assert_eq!(pool.lock().iter().filter(|kept| open(kept)).count(), 2);
+    let open = |kept: &&http1::Connection<Kind>| !kept.is_closed();
+    assert_eq!(pool.lock().http1.iter().filter(open).count(), 2);
     // Nor is one kept that was closed while it was in use.
     let (fourth, theirs) = lease(&pool).await;
     drop(theirs);
-    while !fourth.connection.sender.is_closed() {
+    while !is_closed(&fourth) {
         yield_now().await;
     }
-    let before = pool.lock().len();
+    let before = pool.lock().http1.len();
     fourth.give_back();
-    assert_eq!(pool.lock().len(), before);
+    assert_eq!(pool.lock().http1.len(), before);
 }
 
 #[tokio::test]
@@ -186,5 +143,5 @@ async fn a_lease_that_is_dropped_ends_its_connection() {
     let (lease, theirs) = lease(&pool).await;
     drop(lease);
     ends(theirs).await;
-    assert!(pool.lock().is_empty());
+    assert!(pool.lock().http1.is_empty());
 }

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use crate::policy::finding::Origin;
 use crate::policy::host::parse_address;
-use crate::policy::plan::{Bounds, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol};
+use crate::policy::network::Network;
+use crate::policy::plan::{
+    Bounds, Cors, ForwardedBy, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol,
+};
 use crate::policy::unit::{duration, size};
 
 use super::Setting;
@@ -50,6 +53,7 @@ pub(super) struct Defaults {
     pub(super) bounds: Bounds,
     pub(super) hosts: Option<Hosts>,
     pub(super) origins: Option<Origins>,
+    pub(super) cors: Cors,
     pub(super) upstream: Target,
 }
 
@@ -137,6 +141,27 @@ const LISTEN: &[Key<Listen>] = &[
         read: |l, n, r| r.duration(n, &mut l.header_read_timeout),
         show: |l| Shown::value(duration(l.header_read_timeout)),
     },
+    Key {
+        name: "trusted_proxies",
+        read: |l, n, r| {
+            let wanted = "a list of ranges of addresses such as `10.0.0.0/8`";
+            if let Some(networks) = r.texts(n, wanted, Network::parse) {
+                l.trusted_proxies = networks;
+            }
+        },
+        show: |l| Shown::list(&l.trusted_proxies),
+    },
+    Key {
+        name: "forwarded",
+        read: |l, n, r| r.choice(n, &FORWARDED_BY, &mut l.forwarded),
+        show: |l| Shown::value(protocol::word(&FORWARDED_BY, l.forwarded)),
+    },
+];
+
+/// The words for [`ForwardedBy`].
+const FORWARDED_BY: [(&str, ForwardedBy); 2] = [
+    ("x-forwarded", ForwardedBy::XForwarded),
+    ("forwarded", ForwardedBy::Forwarded),
 ];
 
 const STATUS: &[Key<Status>] = &[Key {
@@ -210,6 +235,13 @@ const DEFAULTS: &[Key<Defaults>] = &[
         name: "origins",
         read: |d, n, r| read_origins(n, &mut d.origins, r),
         show: |_| Shown::value("as `routes[].origins`"),
+    },
+    Key {
+        name: "cors",
+        read: |d, n, r| {
+            key::read(n, "`cors`", route::CORS, &mut d.cors, r);
+        },
+        show: |_| Shown::value("as `routes[].cors`"),
     },
     Key {
         name: "upstream",

@@ -36,6 +36,15 @@ impl Shown {
         Shown::Value(text.to_string())
     }
 
+    /// A list of plain values.
+    pub(super) fn list<T: ToString>(values: &[T]) -> Shown {
+        if values.is_empty() {
+            return Shown::value("none");
+        }
+        let values: Vec<_> = values.iter().map(T::to_string).collect();
+        Shown::Value(values.join(", "))
+    }
+
     /// Adds each plain value below this one, with its path, to `rows`.
     pub(super) fn flatten(self, path: &str, rows: &mut Vec<(String, String)>) {
         match self {

@@ -1,7 +1,7 @@
 //! `protocol` and `bounds`, of routes and of the defaults.
 
 use crate::policy::finding::{Flaw, shown};
-use crate::policy::plan::{Bounds, LegacyHeaders, LegacyRefusals, Missing, Protocol, Route};
+use crate::policy::plan::{Bounds, Cors, LegacyHeaders, LegacyRefusals, Missing, Protocol, Route};
 use crate::policy::unit::{duration, size};
 use crate::protocol::lexer::DEPTH_MAX;
 use crate::protocol::version::{Version, Versions};
@@ -235,8 +235,16 @@ pub(super) const BOUNDS: &[Key<Bounds>] = &[
 
 /// What of a route is not at its default.
 pub(super) fn settings(route: &Route) -> Vec<Setting> {
-    let default = Protocol::default();
-    let mut settings = key::differences(PROTOCOL, "protocol", &route.protocol, &default);
+    let mut settings = key::differences(super::route::CORS, "cors", &route.cors, &Cors::default());
+    if route.pass.is_none() {
+        let default = Protocol::default();
+        settings.extend(key::differences(
+            PROTOCOL,
+            "protocol",
+            &route.protocol,
+            &default,
+        ));
+    }
     settings.extend(key::differences(
         BOUNDS,
         "bounds",

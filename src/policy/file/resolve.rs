@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::policy::finding::{self, Errors, Finding, Flaw, Origin, shown};
 use crate::policy::host::is_loopback;
-use crate::policy::plan::{Hosts, Origins, Plan, Route, Upstream};
+use crate::policy::plan::{Hosts, Origins, Pass, Plan, Route, Upstream};
 use crate::policy::url::Url;
 
 use super::gateway::Draft;
@@ -266,15 +266,29 @@ fn link(
         targets.insert(upstream.name, upstream.upstream.map(Arc::new));
     }
     let mut routes = Vec::new();
+    let endpoints = endpoints(&drafts, &targets);
     for DraftRoute {
         terms,
+        origin,
         upstream_origin,
         well,
-        ..
     } in drafts
     {
         match targets.get(&terms.upstream) {
-            Some(Some(upstream)) => routes.push(Arc::new(route(terms, Arc::clone(upstream)))),
+            Some(Some(upstream)) => {
+                let pass = terms.pass.then(|| Pass {
+                    endpoints: endpoints
+                        .get(&server(upstream))
+                        .cloned()
+                        .unwrap_or_default(),
+                });
+                if let Some(pass) = &pass
+                    && pass.reaches_endpoint(&terms.path)
+                {
+                    reader.refuse(origin, unread(&terms.name));
+                }
+                routes.push(Arc::new(route(terms, pass, Arc::clone(upstream))));
+            }
             // Its own flaw was reported.
             Some(None) => {}
             // It may stand in the file that could not be read, or was not named at all.
@@ -286,6 +300,40 @@ fn link(
         }
     }
     routes
+}
+
+/// A server, by host and port.
+type Server = (String, u16);
+
+fn server(upstream: &Upstream) -> Server {
+    (upstream.host.clone(), upstream.port)
+}
+
+/// The MCP endpoints of each server.
+fn endpoints(
+    drafts: &[DraftRoute],
+    targets: &HashMap<String, Option<Arc<Upstream>>>,
+) -> HashMap<Server, Vec<String>> {
+    let mut endpoints: HashMap<Server, Vec<String>> = HashMap::new();
+    for draft in drafts.iter().filter(|draft| !draft.terms.pass) {
+        if let Some(Some(upstream)) = targets.get(&draft.terms.upstream) {
+            let paths = endpoints.entry(server(upstream)).or_default();
+            if !paths.contains(&upstream.path) {
+                paths.push(upstream.path.clone());
+            }
+        }
+    }
+    endpoints
+}
+
+fn unread(name: &str) -> Flaw {
+    Flaw::new(
+        format!(
+            "the route `{name}` passes requests through to the MCP endpoint of its upstream, where \
+             nobody would have read them"
+        ),
+        "choose another path, or remove `pass`",
+    )
 }
 
 fn unknown_upstream<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Flaw {
@@ -310,13 +358,15 @@ fn unknown_upstream<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Fla
     Flaw::new(format!("there is no upstream {}", shown(name)), hint)
 }
 
-fn route(terms: Terms, upstream: Arc<Upstream>) -> Route {
+fn route(terms: Terms, pass: Option<Pass>, upstream: Arc<Upstream>) -> Route {
     Route {
         name: terms.name,
         path: terms.path,
+        pass,
         // Settled before; the stricter of the two where it was not.
         hosts: terms.hosts.unwrap_or(Hosts::Loopback),
         origins: terms.origins.unwrap_or(Origins::None),
+        cors: terms.cors,
         upstream,
         protocol: terms.protocol,
         bounds: terms.bounds,

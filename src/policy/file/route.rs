@@ -1,8 +1,9 @@
 //! `routes`: which path and host leads to which upstream, and what is accepted there.
 
 use crate::policy::finding::{Flaw, Origin, shown};
-use crate::policy::host::{parse_host, parse_origin, parse_route_path};
-use crate::policy::plan::{Bounds, Hosts, Origins, Protocol, Route};
+use crate::policy::host::{parse_host, parse_origin, parse_pass_path, parse_route_path};
+use crate::policy::plan::{Bounds, Cors, Hosts, Origins, Protocol, Route};
+use crate::policy::unit::duration;
 
 use super::gateway::Draft;
 use super::key::{self, Key, Shown};
@@ -28,11 +29,14 @@ pub(super) struct DraftRoute {
 #[derive(Clone)]
 pub(super) struct Terms {
     pub(super) name: String,
+    /// Whether requests pass through unread.
+    pub(super) pass: bool,
     pub(super) path: String,
     pub(super) upstream: String,
     /// Absent where neither the route nor the defaults say; then the address decides.
     pub(super) hosts: Option<Hosts>,
     pub(super) origins: Option<Origins>,
+    pub(super) cors: Cors,
     pub(super) protocol: Protocol,
     pub(super) bounds: Bounds,
 }
@@ -41,15 +45,19 @@ impl Default for Terms {
     fn default() -> Self {
         Terms {
             name: String::new(),
+            pass: false,
             path: Route::PATH.to_owned(),
             upstream: String::new(),
             hosts: None,
             origins: None,
+            cors: Cors::default(),
             protocol: Protocol::default(),
             bounds: Bounds::default(),
         }
     }
 }
+
+const SWITCH: [(&str, bool); 2] = [("true", true), ("false", false)];
 
 const TERMS: &[Key<Terms>] = &[
     Key {
@@ -64,8 +72,20 @@ const TERMS: &[Key<Terms>] = &[
         show: |_| Shown::value("required"),
     },
     Key {
+        name: "pass",
+        read: |t, n, r| r.choice(n, &SWITCH, &mut t.pass),
+        show: |t| Shown::value(t.pass),
+    },
+    Key {
         name: "path",
-        read: |t, n, r| r.parsed(n, "a path such as `/mcp`", parse_route_path, &mut t.path),
+        read: |t, n, r| {
+            let parse = if t.pass {
+                parse_pass_path
+            } else {
+                parse_route_path
+            };
+            r.parsed(n, "a path such as `/mcp`", parse, &mut t.path);
+        },
         show: |t| Shown::value(&t.path),
     },
     Key {
@@ -88,6 +108,13 @@ const TERMS: &[Key<Terms>] = &[
         show: |_| Shown::value("`loopback` on a loopback `listen.address`, else `none`"),
     },
     Key {
+        name: "cors",
+        read: |t, n, r| {
+            key::read(n, "`cors`", CORS, &mut t.cors, r);
+        },
+        show: |t| key::show(CORS, &t.cors),
+    },
+    Key {
         name: "protocol",
         read: |t, n, r| protocol::read(n, &mut t.protocol, r),
         show: |t| key::show(protocol::PROTOCOL, &t.protocol),
@@ -98,6 +125,29 @@ const TERMS: &[Key<Terms>] = &[
             key::read(n, "`bounds`", protocol::BOUNDS, &mut t.bounds, r);
         },
         show: |t| key::show(protocol::BOUNDS, &t.bounds),
+    },
+];
+
+pub(super) const CORS: &[Key<Cors>] = &[
+    Key {
+        name: "headers",
+        read: |c, n, r| {
+            let wanted = "a list of header names such as `X-Tenant`";
+            if let Some(names) = r.texts(n, wanted, parse_cors_header) {
+                c.headers = names;
+            }
+        },
+        show: |c| Shown::list(&c.headers),
+    },
+    Key {
+        name: "max_age",
+        read: |c, n, r| r.duration(n, &mut c.max_age),
+        show: |c| Shown::value(duration(c.max_age)),
+    },
+    Key {
+        name: "credentials",
+        read: |c, n, r| r.choice(n, &SWITCH, &mut c.credentials),
+        show: |c| Shown::value(c.credentials),
     },
 ];
 
@@ -140,6 +190,7 @@ fn read_one(node: &Node, draft: &Draft, reader: &mut Reader<'_>) -> DraftRoute {
     let mut terms = Terms {
         hosts: defaults.hosts.clone(),
         origins: defaults.origins.clone(),
+        cors: defaults.cors.clone(),
         protocol: defaults.protocol.clone(),
         bounds: defaults.bounds,
         ..Terms::default()
@@ -161,6 +212,9 @@ fn read_one(node: &Node, draft: &Draft, reader: &mut Reader<'_>) -> DraftRoute {
                 reader.refuse(&node.place, flaw);
             }
         }
+        if terms.pass {
+            check_pass(node, &what, reader);
+        }
     }
     let origin = |key: &str| Origin::from(&node.find(key).unwrap_or(node).place);
     DraftRoute {
@@ -169,6 +223,43 @@ fn read_one(node: &Node, draft: &Draft, reader: &mut Reader<'_>) -> DraftRoute {
         upstream_origin: origin("upstream"),
         well: reader.findings.len() == before,
     }
+}
+
+/// Refuses what a route that passes requests through cannot enforce, or must say itself.
+fn check_pass(node: &Node, what: &str, reader: &mut Reader<'_>) {
+    if node.find("path").is_none() {
+        let cause = format!("{what} passes requests through and has no `path`");
+        let hint = "write the path, such as `/health`, or `/oauth/*` for all below it";
+        reader.refuse(&node.place, Flaw::new(cause, hint));
+    }
+    if let Some(protocol) = node.find("protocol") {
+        let flaw = Flaw::new(
+            "nothing is enforced by `protocol` where requests pass through unread",
+            "remove it, or remove `pass`",
+        );
+        reader.refuse(&protocol.place, flaw);
+    }
+}
+
+/// Reads one of the request headers that pages may send beyond those that they always may.
+fn parse_cors_header(text: &str) -> Result<String, Flaw> {
+    let refused = |cause, hint: &str| Err(Flaw::of(text, cause, hint));
+    if text.contains('*') {
+        return refused(
+            "is a pattern",
+            "list each header; `Mcp-Param-*` may be sent anyway",
+        );
+    }
+    let Ok(name) = http::HeaderName::try_from(text) else {
+        return refused("is not the name of a header", "write it as `X-Tenant`");
+    };
+    if name.as_str().contains('_') {
+        return refused(
+            "has a `_`, and such headers are removed on the way to the upstream",
+            "write it with `-`",
+        );
+    }
+    Ok(text.to_owned())
 }
 
 /// Reads `hosts` of a route or of the defaults.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::policy::finding::{Flaw, Origin, Place};
-use crate::policy::plan::Upstream;
+use crate::policy::plan::{Forwarded, Http, Upstream};
 use crate::policy::unit::duration;
 use crate::policy::url::{self, Url};
 
@@ -11,11 +11,26 @@ use super::Setting;
 use super::gateway::Draft;
 use super::key::{self, Key, Shown};
 use super::node::{Data, Node};
+use super::protocol::word;
 use super::reader::Reader;
 use super::value;
 
 /// Node closes an idle connection after 5 s, uvicorn too.
 const SERVER_KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// The words for [`Http`].
+const HTTP: [(&str, Http); 3] = [("1.1", Http::V1), ("2", Http::V2), ("auto", Http::Auto)];
+
+/// The words for [`Forwarded`].
+const FORWARDED: [(&str, Forwarded); 4] = [
+    ("x-forwarded", Forwarded::XForwarded),
+    ("forwarded", Forwarded::Forwarded),
+    ("both", Forwarded::Both),
+    ("off", Forwarded::Off),
+];
+
+/// Most streams that one connection may be given: its window must hold as many windows of streams.
+const HTTP2_STREAMS_MAX: u64 = 10_000;
 
 /// Most upstreams of one policy, whatever the number of its files.
 const UPSTREAMS_MAX: usize = 10_000;
@@ -29,24 +44,18 @@ pub(super) struct DraftUpstream {
     pub(super) upstream: Option<Upstream>,
 }
 
-/// What the keys of one upstream say.
+/// What the keys of one upstream say: where it is, once its URL is known, and all else.
 #[derive(Clone)]
 pub(super) struct Target {
     url: Option<Url>,
-    connect_timeout: Duration,
-    response_header_timeout: Duration,
-    idle_timeout: Duration,
-    idle_connections_max: usize,
+    upstream: Upstream,
 }
 
 impl Default for Target {
     fn default() -> Self {
         Target {
             url: None,
-            connect_timeout: Upstream::CONNECT_TIMEOUT,
-            response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
-            idle_timeout: Upstream::IDLE_TIMEOUT,
-            idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
+            upstream: Upstream::at("", "", 0, "/"),
         }
     }
 }
@@ -70,10 +79,7 @@ impl Target {
             port: url.port,
             path: url.path,
             query: url.query,
-            connect_timeout: self.connect_timeout,
-            response_header_timeout: self.response_header_timeout,
-            idle_timeout: self.idle_timeout,
-            idle_connections_max: self.idle_connections_max,
+            ..self.upstream
         })
     }
 }
@@ -86,24 +92,44 @@ const TARGET: &[Key<Target>] = &[
     },
     Key {
         name: "connect_timeout",
-        read: |t, n, r| r.duration(n, &mut t.connect_timeout),
-        show: |t| Shown::value(duration(t.connect_timeout)),
+        read: |t, n, r| r.duration(n, &mut t.upstream.connect_timeout),
+        show: |t| Shown::value(duration(t.upstream.connect_timeout)),
     },
     Key {
         name: "response_header_timeout",
-        read: |t, n, r| r.duration(n, &mut t.response_header_timeout),
-        show: |t| Shown::value(duration(t.response_header_timeout)),
+        read: |t, n, r| r.duration(n, &mut t.upstream.response_header_timeout),
+        show: |t| Shown::value(duration(t.upstream.response_header_timeout)),
     },
     Key {
         name: "idle_timeout",
         read: read_idle_timeout,
-        show: |t| Shown::value(duration(t.idle_timeout)),
+        show: |t| Shown::value(duration(t.upstream.idle_timeout)),
     },
     Key {
         name: "idle_connections_max",
         // With 0 every request makes a connection of its own.
-        read: |t, n, r| r.count(n, 0..=65_536, &mut t.idle_connections_max),
-        show: |t| Shown::value(t.idle_connections_max),
+        read: |t, n, r| r.count(n, 0..=65_536, &mut t.upstream.idle_connections_max),
+        show: |t| Shown::value(t.upstream.idle_connections_max),
+    },
+    Key {
+        name: "http",
+        read: |t, n, r| r.choice(n, &HTTP, &mut t.upstream.http),
+        show: |t| Shown::value(word(&HTTP, t.upstream.http)),
+    },
+    Key {
+        name: "http2_streams_max",
+        read: |t, n, r| r.count(n, 1..=HTTP2_STREAMS_MAX, &mut t.upstream.http2_streams_max),
+        show: |t| Shown::value(t.upstream.http2_streams_max),
+    },
+    Key {
+        name: "http2_ping_interval",
+        read: |t, n, r| r.duration(n, &mut t.upstream.http2_ping_interval),
+        show: |t| Shown::value(duration(t.upstream.http2_ping_interval)),
+    },
+    Key {
+        name: "forwarded",
+        read: |t, n, r| r.choice(n, &FORWARDED, &mut t.upstream.forwarded),
+        show: |t| Shown::value(word(&FORWARDED, t.upstream.forwarded)),
     },
 ];
 
@@ -114,10 +140,7 @@ pub(super) const DEFAULTS: &[Key<Target>] = TARGET.split_at(1).1;
 pub(super) fn settings(upstream: &Upstream) -> Vec<Setting> {
     let target = Target {
         url: None,
-        connect_timeout: upstream.connect_timeout,
-        response_header_timeout: upstream.response_header_timeout,
-        idle_timeout: upstream.idle_timeout,
-        idle_connections_max: upstream.idle_connections_max,
+        upstream: upstream.clone(),
     };
     key::differences(DEFAULTS, "", &target, &Target::default())
 }
@@ -235,8 +258,8 @@ pub(super) fn no_path() -> Flaw {
 }
 
 fn read_idle_timeout(target: &mut Target, node: &Node, reader: &mut Reader<'_>) {
-    reader.duration(node, &mut target.idle_timeout);
-    if target.idle_timeout >= SERVER_KEEP_ALIVE {
+    reader.duration(node, &mut target.upstream.idle_timeout);
+    if target.upstream.idle_timeout >= SERVER_KEEP_ALIVE {
         reader.warn(
             &node.place,
             Flaw::new(

@@ -73,6 +73,9 @@ pub struct Addressee {
     /// Whether it asks `server/discover`: clients tell a server's era by the answer, and would
     /// take a JSON-RPC error with a 5xx for a word of the server.
     pub probe: bool,
+    /// Whether its route passes requests through unread: to whoever asks there, an error of
+    /// JSON-RPC means nothing.
+    pub problem: bool,
     /// Whether its connection ends with the answer, because a part of its request stays unread.
     pub closes: bool,
 }
@@ -107,7 +110,7 @@ pub fn answer(telling: &Telling, to: &Addressee) -> Response<Bytes> {
     let in_band = telling.in_band && to.in_band && to.era == Some(Era::Legacy) && to.id.is_some();
     let status = if in_band { 200 } else { telling.status };
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let (form, body) = if to.probe && status.is_server_error() {
+    let (form, body) = if to.problem || (to.probe && status.is_server_error()) {
         ("application/problem+json", problem(telling, status))
     } else {
         let json = error(telling, to.id.as_deref());
@@ -205,6 +208,7 @@ mod tests {
                 era: None,
                 in_band: true,
                 probe: false,
+                problem: false,
                 closes: false,
             };
             let body = answer(&telling, &to).into_body();

@@ -14,8 +14,13 @@ pub enum HttpFault {
     },
     /// No route has this path.
     NotFound,
-    /// A well-known path, which only the gateway itself may answer.
+    /// A well-known path that no route declares.
     WellKnown,
+    /// The path can be read as more than one, where a route takes many.
+    PathUnclear {
+        /// What is wrong.
+        why: String,
+    },
     /// `Host` is missing, repeated or malformed.
     HostUnclear {
         /// What is wrong.
@@ -105,6 +110,12 @@ impl HttpFault {
                 404,
                 "this gateway publishes no document at this path".into(),
             ),
+            HttpFault::PathUnclear { why } => Telling::own(
+                "path_unclear",
+                400,
+                format!("this is not one clear path: {why}"),
+            )
+            .hint("write the path plainly, as the server reads it"),
             HttpFault::HostUnclear { why } => {
                 Telling::own("host_unclear", 400, format!("Host header {why}")).header("Host")
             }

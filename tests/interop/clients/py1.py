@@ -8,7 +8,7 @@ from typing import Any
 import mcp.types as types
 from mcp import ClientSession
 from mcp.client.streamable_http import streamablehttp_client
-from transcript import LARGE, note, step, text_of
+from transcript import LARGE, heard, note, step, text_of
 
 url, offers = sys.argv[1], (sys.argv[2:] + [""])[0]
 
@@ -77,8 +77,8 @@ async def steps(client: ClientSession) -> None:
     await step("ping", lambda: client.send_ping())
     if "seen" in names:
         await step("seen", lambda: client.call_tool("seen", {}))
-    # What the server sends of its own accord may still be on its way.
-    await asyncio.sleep(0.2)
+    if offers == "everything":
+        await heard(["Roots updated", "Received Subscribe"])
 
 
 async def main() -> None:

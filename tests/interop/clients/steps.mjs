@@ -5,8 +5,12 @@
 import { createHash } from 'node:crypto';
 
 const write = line => process.stdout.write(JSON.stringify(line) + '\n');
-export const note = (kind, value) => write({ note: kind, value });
-export const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
+const noted = [];
+export function note(kind, value) {
+  noted.push(JSON.stringify({ kind, value }));
+  write({ note: kind, value });
+}
+const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
 
 // Long values are told by their length and digest, so that a transcript stays readable.
 function brief(value) {
@@ -28,6 +32,12 @@ export async function step(name, run, { required = true } = {}) {
 export async function until(check, tries = 40) {
   for (let i = 0; i < tries; i++) { if (await check()) return; await sleep(50); }
   throw new Error('it did not come');
+}
+
+// What a server sends of its own accord comes when it likes: before it ends, a client waits until there is a note with
+// each of these words. Where one does not come at all, the transcripts show it.
+export async function heard(words) {
+  await until(() => words.every(word => noted.some(line => line.includes(word))), 100).catch(() => {});
 }
 
 const LARGE = 'ä☃𝄞"\\ '.repeat(20_000);

@@ -1,5 +1,6 @@
 """The transcript that a Python client of these tests writes, in the form that steps.mjs describes."""
 
+import asyncio
 import hashlib
 import json
 from typing import Any, Awaitable, Callable
@@ -7,8 +8,21 @@ from typing import Any, Awaitable, Callable
 LARGE = 'ä☃𝄞"\\ ' * 20_000
 
 
+noted: list[str] = []
+
+
 def note(kind: str, value: Any) -> None:
-    print(json.dumps({"note": kind, "value": plain(value)}, ensure_ascii=False), flush=True)
+    line = json.dumps({"note": kind, "value": plain(value)}, ensure_ascii=False)
+    noted.append(line)
+    print(line, flush=True)
+
+
+async def heard(words: list[str]) -> None:
+    """Waits until there is a note with each of these words, as steps.mjs explains."""
+    for _ in range(100):
+        if all(any(word in line for line in noted) for word in words):
+            return
+        await asyncio.sleep(0.05)
 
 
 def plain(value: Any) -> Any:

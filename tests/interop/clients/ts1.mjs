@@ -1,5 +1,5 @@
 // The npm package @modelcontextprotocol/sdk 1.x, installed under the alias SDK. Usage: SDK=sdk-1-10 node ts1.mjs URL [everything]
-import { cancel, everything, note, sleep, step } from './steps.mjs';
+import { cancel, everything, heard, note, step } from './steps.mjs';
 
 const sdk = path => import(`${process.env.SDK}/${path}`);
 const { Client } = await sdk('client/index.js');
@@ -29,8 +29,7 @@ await step('ping', () => client.ping());
 await step('logging/setLevel', () => client.setLoggingLevel('debug'), { required: false });
 await step('resources/subscribe', () => client.subscribeResource({ uri: mcp.firstResource ?? 'config://app' }), { required: false });
 if (names.includes('hang')) await cancel(mcp, { required: true });
-// What the server sends of its own accord may still be on its way.
-await sleep(200);
+if (mcp.firstResource) await heard(['Roots updated', 'Received Subscribe']);
 await step('session ended', () => transport.terminateSession());
 await step('close', () => client.close());
 process.exit(0);

@@ -1,0 +1,205 @@
+//! Routes that pass requests through unread: no MCP in them, and so nothing of it is promised to
+//! whoever reads them next. Bodies stream both ways, within the bounds of the route.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::header::EXPECT;
+use http::request::Parts;
+use http::{Method, Response};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::time::{Sleep, sleep};
+
+use super::forward::Destination;
+use super::outbound::{Cut, Outbound};
+use super::relay::{self, Source};
+use super::sender::Sender;
+use super::{cors, receive};
+use crate::observe::Exchange;
+use crate::policy::plan::{Bounds, Origins, Route};
+use crate::protocol::refusal::{BodyFault, HttpFault, Refusal};
+use crate::protocol::version::Era;
+
+/// What may be asked of such a route: everything that leaves the connection what it is, and that
+/// does not give its headers away. This is the part of it that has a name.
+pub(super) const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
+/// Passes a request on as it came, and its answer back.
+///
+/// # Errors
+/// 405 for CONNECT and TRACE; what is wrong with the body; a fault of the upstream. `closes` is set
+/// where the connection cannot go on after that.
+pub(super) async fn pass(
+    route: &Route,
+    destination: &Destination,
+    head: Parts,
+    body: Incoming,
+    sender: &Sender,
+    exchange: &mut Exchange,
+    closes: &mut bool,
+) -> Result<Response<Source>, Refusal> {
+    if let Err(fault) = check(&head, &body, &route.bounds) {
+        *closes = !receive::drain_unread(&head, body, &route.bounds);
+        return Err(fault.into());
+    }
+    let expects = head.headers.contains_key(EXPECT);
+    let upload = Arc::new(Mutex::new(None));
+    let body = Passing {
+        body: Some(body),
+        is_asked_for: !expects,
+        bounds: route.bounds,
+        silence: None,
+        received: exchange.receiving(),
+        upload: upload.clone(),
+    };
+    let request = destination.pass(head, Outbound::Passed(Box::new(body)), sender)?;
+    let (response, lease) = match destination.send(request).await {
+        Ok(answered) => answered,
+        Err(fault) => {
+            let own = upload.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(own) = own else {
+                return Err(fault.into());
+            };
+            if own.is_gone {
+                // Nobody is left to be answered. Whoever watches the connection drops this
+                // exchange; the pause only bounds it.
+                sleep(route.bounds.body_idle_timeout).await;
+            }
+            return Err(own.fault.into());
+        }
+    };
+    exchange.upstream_connection(lease.reused());
+    exchange.upstream_status(response.status().as_u16());
+    // As in an exchange of a legacy version, no field of the answer is foreign to it.
+    let mut response = relay::pass(response, lease, Era::Legacy);
+    if route.origins != Origins::None {
+        // Unlike those of MCP, such answers are kept by caches.
+        cors::vary(response.headers_mut());
+    }
+    Ok(response)
+}
+
+/// Judges what the head says.
+fn check(head: &Parts, body: &Incoming, bounds: &Bounds) -> Result<(), HttpFault> {
+    if matches!(head.method, Method::CONNECT | Method::TRACE) {
+        return Err(HttpFault::MethodNotAllowed { allow: METHODS });
+    }
+    if body.size_hint().lower() > bounds.body_bytes_max as u64 {
+        return Err(BodyFault::TooLarge {
+            max: bounds.body_bytes_max,
+        }
+        .into());
+    }
+    Ok(())
+}
+
+/// Why a body was cut off.
+#[derive(Debug)]
+struct CutOff {
+    fault: BodyFault,
+    /// Whether its client ended.
+    is_gone: bool,
+}
+
+/// A body on its way through.
+#[derive(Debug)]
+pub(super) struct Passing {
+    body: Option<Incoming>,
+    /// Whether the client was asked for it: one that waits for a `100 Continue` sends nothing
+    /// before.
+    is_asked_for: bool,
+    bounds: Bounds,
+    /// Since when the client is silent, while it is.
+    silence: Option<Pin<Box<Sleep>>>,
+    received: Arc<AtomicU64>,
+    /// Where it is said why the body was cut off: whoever waits for the answer learns no more than
+    /// that the connection failed.
+    upload: Arc<Mutex<Option<CutOff>>>,
+}
+
+impl Passing {
+    /// The body is cut off, so that the request upstream never becomes complete.
+    fn cut(&self, fault: BodyFault, is_gone: bool) -> Cut {
+        let mut place = self.upload.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = Some(CutOff { fault, is_gone });
+        Cut
+    }
+
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Cut> {
+        let max = self.bounds.body_idle_timeout;
+        let silence = self.silence.get_or_insert_with(|| Box::pin(sleep(max)));
+        ready!(silence.as_mut().poll(cx));
+        Poll::Ready(self.cut(BodyFault::Timeout { max }, false))
+    }
+}
+
+impl Body for Passing {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let this = &mut *self;
+        this.is_asked_for = true;
+        loop {
+            let Some(body) = &mut this.body else {
+                return Poll::Ready(None);
+            };
+            let frame = match Pin::new(body).poll_frame(cx) {
+                Poll::Ready(frame) => frame,
+                Poll::Pending => return this.poll_silence(cx).map(|cut| Some(Err(cut))),
+            };
+            this.silence = None;
+            let data = match frame {
+                None => {
+                    this.body = None;
+                    return Poll::Ready(None);
+                }
+                // Trailers belong to the connection that they came on.
+                Some(Ok(frame)) => frame.into_data().ok(),
+                Some(Err(error)) => {
+                    let cut = this.cut(BodyFault::Broken, receive::is_gone(&error));
+                    return Poll::Ready(Some(Err(cut)));
+                }
+            };
+            if let Some(data) = data {
+                let length = data.len() as u64;
+                let before = this.received.fetch_add(length, Ordering::Relaxed);
+                let max = this.bounds.body_bytes_max;
+                if before + length > max as u64 {
+                    let cut = this.cut(BodyFault::TooLarge { max }, false);
+                    return Poll::Ready(Some(Err(cut)));
+                }
+                return Poll::Ready(Some(Ok(Frame::data(data))));
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = self.body.as_ref();
+        rest.map_or(SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl Drop for Passing {
+    /// The upstream may answer, or fail, before it has read everything. The client, which still
+    /// sends, reads the answer only if somebody takes in the rest.
+    fn drop(&mut self) {
+        if let Some(body) = self.body.take()
+            && self.is_asked_for
+        {
+            receive::drain(body, &self.bounds);
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Paths, hosts and origins, as tables.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::policy::plan::{Bounds, Cors, Pass, Protocol, Upstream};
+
+#[test]
+fn a_host_is_a_name_or_an_address_and_perhaps_a_port() {
+    for (text, host) in [
+        ("localhost", "localhost"),
+        ("a.example:8080", "a.example"),
+        ("127.0.0.1:65535", "127.0.0.1"),
+        ("[::1]", "[::1]"),
+        ("[::1]:80", "[::1]"),
+    ] {
+        assert_eq!(host_of(text), Some(host), "{text}");
+    }
+    for text in [
+        "",
+        ":80",
+        "a:",
+        "a:b",
+        "a:65536",
+        "a:+1",
+        "a:1:2",
+        "u@a",
+        "a b",
+        "a/b",
+        "a,b",
+        "[::1",
+        "[::1]x",
+        "[1.2.3.4]",
+        "[]",
+        "::1",
+        "h\u{e9}",
+        "a%41",
+    ] {
+        assert_eq!(host_of(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_request_names_its_host_one_way() {
+    use Reading::{Absent, Once, Repeated};
+    let of = |version, uri: &str, host| {
+        let uri: Uri = uri.parse().unwrap();
+        authority(version, &uri, host).map(str::to_owned).ok()
+    };
+    for (version, uri, host, named) in [
+        (
+            Version::HTTP_11,
+            "/mcp",
+            Once(&b"a.example"[..]),
+            Some("a.example"),
+        ),
+        (
+            Version::HTTP_10,
+            "/mcp",
+            Once(b"a.example:80"),
+            Some("a.example:80"),
+        ),
+        (Version::HTTP_11, "/mcp", Absent, None),
+        (Version::HTTP_10, "/mcp", Absent, None),
+        (Version::HTTP_11, "/mcp", Repeated, None),
+        (
+            Version::HTTP_11,
+            "http://a.example/mcp",
+            Once(b"A.example"),
+            Some("A.example"),
+        ),
+        (Version::HTTP_11, "http://a.example/mcp", Absent, None),
+        (
+            Version::HTTP_11,
+            "http://b.example/mcp",
+            Once(b"a.example"),
+            None,
+        ),
+        (
+            Version::HTTP_11,
+            "http://a.example:80/mcp",
+            Once(b"a.example"),
+            None,
+        ),
+        (
+            Version::HTTP_11,
+            "http://u@a.example/mcp",
+            Once(b"a.example"),
+            None,
+        ),
+        (
+            Version::HTTP_11,
+            "ftp://a.example/mcp",
+            Once(b"a.example"),
+            None,
+        ),
+        (
+            Version::HTTP_2,
+            "https://a.example/mcp",
+            Absent,
+            Some("a.example"),
+        ),
+        (
+            Version::HTTP_2,
+            "https://a.example:8443/mcp",
+            Once(b"a.example:8443"),
+            Some("a.example:8443"),
+        ),
+        (
+            Version::HTTP_2,
+            "http://[::1]:80/mcp",
+            Absent,
+            Some("[::1]:80"),
+        ),
+        (
+            Version::HTTP_2,
+            "https://a.example/mcp",
+            Once(b"b.example"),
+            None,
+        ),
+        (
+            Version::HTTP_2,
+            "https://a.example/mcp",
+            Once(b"a.example:443"),
+            None,
+        ),
+        (Version::HTTP_2, "https://a.example/mcp", Once(b""), None),
+        (Version::HTTP_2, "https://a.example/mcp", Repeated, None),
+        (Version::HTTP_2, "https://u@a.example/mcp", Absent, None),
+        (Version::HTTP_2, "ftp://a.example/mcp", Absent, None),
+        (Version::HTTP_2, "/mcp", Once(b"a.example"), None),
+        (Version::HTTP_2, "/mcp", Absent, None),
+        (
+            Version::HTTP_3,
+            "https://a.example/mcp",
+            Absent,
+            Some("a.example"),
+        ),
+    ] {
+        assert_eq!(
+            of(version, uri, host).as_deref(),
+            named,
+            "{version:?} {uri} {host:?}"
+        );
+    }
+}
+
+fn pass(path: &str, endpoints: &[&str]) -> Route {
+    Route {
+        name: String::new(),
+        path: path.to_owned(),
+        pass: Some(Pass {
+            endpoints: endpoints.iter().map(|path| (*path).to_owned()).collect(),
+        }),
+        hosts: Hosts::Any,
+        origins: Origins::None,
+        cors: Cors::default(),
+        upstream: Arc::new(Upstream::at("up", "up", 80, "/mcp")),
+        protocol: Protocol::default(),
+        bounds: Bounds::default(),
+    }
+}
+
+#[test]
+fn nothing_climbs_out_of_a_prefix() {
+    let oauth = pass("/oauth/*", &["/mcp", "/oauth/mcp"]);
+    for path in [
+        "/oauth/token",
+        "/oauth/",
+        "/oauth/a/b%20c/",
+        "/oauth/mcpx",
+        "/oauth/..x",
+    ] {
+        assert!(matches!(admits_path(&oauth, path), Ok(true)), "{path}");
+    }
+    for path in [
+        "/oauth",
+        "/OAuth/x",
+        "/oauthx",
+        "/x",
+        "/",
+        "//oauth/x",
+        "/%6fauth/x",
+        "*",
+    ] {
+        assert!(matches!(admits_path(&oauth, path), Ok(false)), "{path}");
+    }
+    for path in [
+        "/oauth/../mcp",
+        "/oauth/..",
+        "/oauth/./token",
+        "/oauth/..;/mcp",
+        "/oauth/%2e%2e/mcp",
+        "/oauth/%2E%2E/mcp",
+        "/oauth/a%2fb",
+        "/oauth/a%2Fb",
+        "/oauth/a%5Cb",
+        "/oauth/a\\b",
+        "/oauth//token",
+        "/oauth/%252e%252e/mcp",
+        "/oauth/%74oken",
+        "/oauth/a%00",
+        "/oauth/a%",
+        "/oauth/%zz",
+    ] {
+        assert!(
+            matches!(
+                admits_path(&oauth, path),
+                Err(HttpFault::PathUnclear { .. })
+            ),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn an_endpoint_is_not_reached_unread() {
+    let all = pass("/*", &["/mcp", "/v1/mcp/"]);
+    for path in ["/", "/health", "/mcpx", "/v1", "/x/mcp", "/.well-knownx"] {
+        assert!(matches!(admits_path(&all, path), Ok(true)), "{path}");
+    }
+    for path in [
+        "/mcp",
+        "/mcp/",
+        "/mcp/x",
+        "/MCP",
+        "/mcp;x=1",
+        "/Mcp;x/y",
+        "/v1/mcp",
+        "/v1;a/MCP/",
+        "/.well-known/x",
+        "/.well-known",
+    ] {
+        assert!(matches!(admits_path(&all, path), Ok(false)), "{path}");
+    }
+    let root = pass("/*", &["/"]);
+    assert!(matches!(admits_path(&root, "/"), Ok(false)));
+    assert!(matches!(admits_path(&root, "/;x"), Ok(false)));
+    assert!(matches!(admits_path(&root, "/health"), Ok(true)));
+    let documents = pass("/.well-known/*", &[]);
+    assert!(matches!(
+        admits_path(&documents, "/.well-known/x"),
+        Ok(true)
+    ));
+}
+
+#[test]
+fn one_path_comes_before_many_and_longer_before_shorter() {
+    let mut routes: Vec<_> = ["/*", "/a/b/*", "/mcp", "/a/*", "/a/b/c"]
+        .map(|path| pass(path, &[]))
+        .into();
+    sort(&mut routes, |route| route);
+    let paths: Vec<_> = routes.iter().map(|route| route.path.as_str()).collect();
+    assert_eq!(paths, ["/mcp", "/a/b/c", "/a/b/*", "/a/*", "/*"]);
+}
+
+#[test]
+fn a_named_origin_is_compared_as_browsers_write_it() {
+    let names = [
+        "https://app.example",
+        "http://[2001:db8::1]:8080",
+        "https://xn--bcher-kva.example",
+    ];
+    let origins = Origins::Named(names.map(str::to_owned).into());
+    let admits = |origin: &str| check_origin(&origins, Reading::Once(origin.as_bytes())).is_ok();
+    for origin in names.iter().chain(&["HTTPS://App.Example"]) {
+        assert!(admits(origin), "{origin}");
+    }
+    for origin in [
+        "null",
+        "",
+        "file://",
+        "file:///",
+        "http://app.example",
+        "https://app.example:443",
+        "https://app.example:8443",
+        "https://app.example.",
+        "https://app.example/",
+        "https://user@app.example",
+        "https://app.example@evil.example",
+        "https://app.example.evil.example",
+        "https://sub.app.example",
+        "http://[2001:db8:0::1]:8080",
+        "http://[2001:db8::1]",
+        "https://b\u{fc}cher.example",
+        "https://app.example, https://app.example",
+        " https://app.example",
+        "*",
+    ] {
+        assert!(!admits(origin), "{origin}");
+    }
+    assert!(check_origin(&origins, Reading::Absent).is_ok());
+    assert!(check_origin(&origins, Reading::Repeated).is_err());
+    assert!(check_origin(&Origins::None, Reading::Once(b"https://app.example")).is_err());
+}
+
+#[test]
+fn an_origin_is_scheme_host_and_port() {
+    for origin in [
+        "http://localhost",
+        "https://127.0.0.1:8443",
+        "http://[::1]:3000",
+        "http://localhost:80",
+        "https://localhost:443",
+        "http://LOCALHOST:3000",
+        "http://127.8.9.1",
+    ] {
+        assert!(is_loopback_origin(origin), "{origin}");
+    }
+    for origin in [
+        "null",
+        "localhost",
+        "http://localhost/",
+        "http://localhost@evil.example",
+        "http://user@localhost",
+        "http://localhost.evil.example",
+        "ftp://localhost",
+        "http://evil.example#localhost",
+        "http://localhost:0x",
+        "http://localhost:99999",
+        "http://localhost:",
+        "http://localhost.",
+        "HTTP://localhost",
+        "file://",
+        "file://localhost",
+        "http://127.1",
+        "http://2130706433",
+        "http://0.0.0.0",
+        "http://[::]",
+        "http://[::ffff:127.0.0.1]",
+        "http://[::1%25lo]",
+        "http://xn--localhost.example",
+        "http://localhost:3000#x",
+        "",
+    ] {
+        assert!(!is_loopback_origin(origin), "{origin}");
+    }
+}
+
+#[test]
+fn a_slash_at_the_end_is_the_same_path() {
+    assert!(is_path("/mcp", "/mcp") && is_path("/mcp", "/mcp/") && is_path("/", "/"));
+    for path in ["/mcp//", "/mcpx", "/MCP", "/", "/%6dcp", "mcp"] {
+        assert!(!is_path("/mcp", path), "{path}");
+    }
+}

@@ -1,0 +1,474 @@
+//! One connection over HTTP/2: many exchanges at once, each on a stream of its own.
+//!
+//! The streams are counted here. The library would take any number of requests and let those above the
+//! peer's limit wait without a word, which is for ever where streams stay open.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::{Builder, SendRequest};
+use h2::{Ping, PingPong, Reason, RecvStream, SendStream};
+use http::header::{CONTENT_LENGTH, HOST};
+use http::request::Parts;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderValue, Method, Request, Response, Uri, Version};
+use http_body::SizeHint;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+use super::{Failure, HEAD_BYTES_MAX, Lost, Outbound, look_interval};
+use crate::net::alarm::Alarm;
+use crate::net::outlet::Outlet;
+use crate::policy::plan::Upstream;
+
+/// What one stream may have on its way to us, unread.
+const STREAM_WINDOW_BYTES: u32 = 64 << 10;
+/// What one stream may have on its way to the upstream, unsent.
+const SEND_BUFFER_BYTES_MAX: usize = 64 << 10;
+
+/// One connection. Dropping it leaves the exchanges on it alone.
+#[derive(Debug)]
+pub(super) struct Connection {
+    sender: SendRequest<Bytes>,
+    streams: Arc<Streams>,
+}
+
+impl Connection {
+    /// A connection over `stream`, driven by a task of its own. It is there once the peer has said
+    /// how many streams it takes.
+    ///
+    /// # Errors
+    /// [`Failure::Broken`], also where the peer does not speak HTTP/2.
+    pub(super) async fn over<S>(stream: S, upstream: &Upstream) -> Result<Connection, Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let streams_max = upstream.http2_streams_max;
+        // A reader that stops fills the window of its stream, and takes nothing of its neighbours'.
+        let window = u32::try_from(streams_max)
+            .unwrap_or(u32::MAX)
+            .saturating_mul(STREAM_WINDOW_BYTES)
+            .min(i32::MAX as u32);
+        let (sender, mut library) = Builder::new()
+            // None before the peer has said how many.
+            .initial_max_send_streams(0)
+            .initial_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(window)
+            .max_send_buffer_size(SEND_BUFFER_BYTES_MAX)
+            .max_header_list_size(HEAD_BYTES_MAX as u32)
+            .enable_push(false)
+            .handshake::<_, Bytes>(Outlet::new(stream))
+            .await
+            .map_err(Failure::broken)?;
+        poll_fn(|cx| match Pin::new(&mut library).poll(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(Failure::broken(error))),
+            Poll::Ready(Ok(())) => Poll::Ready(Err(Failure::broken("closed at once"))),
+            Poll::Pending if sender.current_max_send_streams() > 0 => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
+        })
+        .await?;
+        let streams = Arc::new(Streams::starting_at(Instant::now()));
+        let watch = Watch {
+            pings: library.ping_pong(),
+            streams: streams.clone(),
+            idle_timeout: upstream.idle_timeout,
+            ping_interval: upstream.http2_ping_interval,
+            pinged: (Instant::now(), true),
+        };
+        tokio::spawn(drive(library, watch));
+        Ok(Connection { sender, streams })
+    }
+
+    /// A place for one more stream, of at most `streams_max`; none where the peer takes no more, or
+    /// where the connection is closing.
+    pub(super) fn slot(&mut self, streams_max: usize) -> Option<Slot> {
+        if self.is_closed() {
+            return None;
+        }
+        let streams_max = streams_max.min(self.sender.current_max_send_streams());
+        let reused = self.streams.open_one(streams_max)?;
+        Some(Slot {
+            sender: self.sender.clone(),
+            streams: self.streams.clone(),
+            upload: None,
+            reused,
+        })
+    }
+
+    /// Whether it takes no further stream, now or later.
+    pub(super) fn is_closed(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        matches!(self.sender.poll_ready(&mut cx), Poll::Ready(Err(_)))
+    }
+}
+
+/// The number of streams of a connection.
+#[derive(Debug)]
+struct Streams(Mutex<Count>);
+
+#[derive(Debug)]
+struct Count {
+    open: usize,
+    /// Since when none is open.
+    idle_since: Instant,
+    /// Whether one was ever open.
+    used: bool,
+    /// Whether the connection has ended, or is about to.
+    ended: bool,
+}
+
+impl Streams {
+    fn starting_at(now: Instant) -> Streams {
+        Streams(Mutex::new(Count {
+            open: 0,
+            idle_since: now,
+            used: false,
+            ended: false,
+        }))
+    }
+
+    /// Counts one more, if there is room among `max`. Tells whether there were others before.
+    fn open_one(&self, max: usize) -> Option<bool> {
+        let mut count = self.lock();
+        if count.ended || count.open >= max {
+            return None;
+        }
+        count.open += 1;
+        Some(std::mem::replace(&mut count.used, true))
+    }
+
+    fn close_one(&self) {
+        let mut count = self.lock();
+        count.open -= 1;
+        if count.open == 0 {
+            count.idle_since = Instant::now();
+        }
+    }
+
+    /// Whether none has been open for so long, after which none will be.
+    fn end_if_idle(&self, now: Instant, idle_timeout: Duration) -> bool {
+        let mut count = self.lock();
+        let idle = now.saturating_duration_since(count.idle_since);
+        count.ended |= count.open == 0 && idle >= idle_timeout;
+        count.ended
+    }
+
+    fn are_open(&self) -> bool {
+        self.lock().open > 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Count> {
+        // The count is right between any two statements that touch it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a connection's task looks after, beside the connection.
+struct Watch {
+    streams: Arc<Streams>,
+    idle_timeout: Duration,
+    pings: Option<PingPong>,
+    ping_interval: Duration,
+    /// When a ping went out last, and whether it was answered.
+    pinged: (Instant, bool),
+}
+
+impl Watch {
+    /// Whether the connection must end at `now`: it has been idle for too long, or a peer with open
+    /// streams has left a ping unanswered.
+    fn ends(&mut self, now: Instant, cx: &mut Context<'_>) -> bool {
+        if self.streams.end_if_idle(now, self.idle_timeout) {
+            return true;
+        }
+        let Some(pings) = &mut self.pings else {
+            return false;
+        };
+        let (at, answered) = &mut self.pinged;
+        *answered = *answered || pings.poll_pong(cx).is_ready();
+        if now.saturating_duration_since(*at) < self.ping_interval {
+            return false;
+        }
+        if !*answered {
+            return true;
+        }
+        if self.streams.are_open() && pings.send_ping(Ping::opaque()).is_ok() {
+            self.pinged = (now, false);
+        }
+        false
+    }
+}
+
+/// Drives the library's connection until it ends. Its exchanges hear of that through their streams.
+async fn drive(library: impl Future<Output = Result<(), h2::Error>>, mut watch: Watch) {
+    let mut library = pin!(library);
+    let interval = look_interval(watch.idle_timeout.min(watch.ping_interval));
+    let mut look = Alarm::new(Instant::now() + interval);
+    poll_fn(|cx| {
+        if library.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        while look.poll(cx).is_ready() {
+            let now = Instant::now();
+            if watch.ends(now, cx) {
+                return Poll::Ready(());
+            }
+            look.reset(now + interval);
+        }
+        Poll::Pending
+    })
+    .await;
+}
+
+/// A place for one stream, and then that stream. Dropping it gives the place back.
+#[derive(Debug)]
+pub(super) struct Slot {
+    sender: SendRequest<Bytes>,
+    streams: Arc<Streams>,
+    /// The sending of a body that did not go out at once.
+    upload: Option<JoinHandle<()>>,
+    reused: bool,
+}
+
+impl Slot {
+    /// Whether the connection had served another exchange before.
+    pub(super) fn reused(&self) -> bool {
+        self.reused
+    }
+
+    /// Sends `request`, and waits so long for the head of its answer. Dropping what this gives, or
+    /// this while it is pending, resets the stream and nothing else.
+    ///
+    /// # Errors
+    /// What became of the request, which is handed back where the upstream certainly did nothing with
+    /// it and all of its body is still there.
+    pub(super) async fn send<B: Outbound>(
+        &mut self,
+        request: Request<B>,
+        wait: Duration,
+    ) -> Result<Response<Inbound>, Lost<B>> {
+        let again = request.body().again();
+        let (parts, body) = request.into_parts();
+        let head = match head(&parts, &body) {
+            Ok(head) => head,
+            Err(error) => return Err(Lost::Sent(Failure::broken(error))),
+        };
+        let (answer, stream) = match self.sender.send_request(head, body.is_end_stream()) {
+            Ok(sent) => sent,
+            Err(error) => {
+                let request = Request::from_parts(parts, body);
+                return Err(Lost::Unsent(request, Failure::broken(error)));
+            }
+        };
+        let sent_whole = Arc::new(AtomicBool::new(body.is_end_stream()));
+        if !sent_whole.load(Ordering::Relaxed) {
+            let mut upload = Upload {
+                body,
+                stream,
+                unsent: Bytes::new(),
+                sent_whole: sent_whole.clone(),
+            };
+            let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut upload).poll(cx))).await;
+            self.upload = at_once.is_pending().then(|| tokio::spawn(upload));
+        }
+        match timeout(wait, answer).await {
+            Err(_) => Err(Lost::Sent(Failure::HeaderTimeout)),
+            Ok(Ok(response)) => Ok(Inbound::of(response, sent_whole)),
+            Ok(Err(error)) => Err(match again {
+                Some(body) if is_refused(&error) => {
+                    Lost::Unsent(Request::from_parts(parts, body), Failure::broken(error))
+                }
+                Some(_) | None => Lost::Sent(Failure::broken(error)),
+            }),
+        }
+    }
+
+    /// The answer was read to its end. A body of which the upstream still takes pieces may go on
+    /// for so long.
+    pub(super) fn finish(mut self, wait: Duration) {
+        if self
+            .upload
+            .as_ref()
+            .is_some_and(|upload| !upload.is_finished())
+        {
+            tokio::spawn(async move {
+                if let Some(upload) = &mut self.upload {
+                    // Whatever became of it, the stream ends when this is dropped.
+                    let _ = timeout(wait, upload).await;
+                }
+            });
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(upload) = &self.upload {
+            upload.abort();
+        }
+        self.streams.close_one();
+    }
+}
+
+/// Whether the upstream says itself that it did nothing with a request (RFC 9113, section 8.7). A
+/// GOAWAY says so of some streams too, but the library does not tell which.
+fn is_refused(error: &h2::Error) -> bool {
+    error.is_reset() && error.is_remote() && error.reason() == Some(Reason::REFUSED_STREAM)
+}
+
+/// The head of a request as HTTP/2 has it: the authority is no field (RFC 9113, section 8.3.1).
+fn head<B: Outbound>(parts: &Parts, body: &B) -> Result<Request<()>, http::Error> {
+    let mut headers = parts.headers.clone();
+    let host = headers.remove(HOST);
+    let authority = Authority::try_from(host.as_ref().map_or(&b""[..], HeaderValue::as_bytes))?;
+    let length = body.size_hint().exact();
+    if let Some(length) = length.filter(|length| *length > 0 || parts.method == Method::POST) {
+        headers.insert(CONTENT_LENGTH, length.into());
+    }
+    let path = parts.uri.path_and_query().cloned();
+    let uri = Uri::builder()
+        .scheme(Scheme::HTTP)
+        .authority(authority)
+        .path_and_query(path.unwrap_or_else(|| PathAndQuery::from_static("/")))
+        .build()?;
+    let mut head = Request::new(());
+    *head.method_mut() = parts.method.clone();
+    *head.uri_mut() = uri;
+    *head.headers_mut() = headers;
+    *head.version_mut() = Version::HTTP_2;
+    Ok(head)
+}
+
+/// The sending of a body: never more than the peer and the send buffer take.
+struct Upload<B> {
+    body: B,
+    stream: SendStream<Bytes>,
+    unsent: Bytes,
+    /// Set once the end of the body has been sent.
+    sent_whole: Arc<AtomicBool>,
+}
+
+impl<B: Outbound> Upload<B> {
+    /// Hands these bytes over, and tells whether the peer goes on taking bytes.
+    fn send(&mut self, data: Bytes, is_last: bool) -> bool {
+        let sent = self.stream.send_data(data, is_last).is_ok();
+        if is_last && sent {
+            self.sent_whole.store(true, Ordering::Relaxed);
+        }
+        sent && !is_last
+    }
+
+    /// Waits until the peer takes some of what is unsent; tells whether it ever will.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.stream.reserve_capacity(self.unsent.len());
+        while self.stream.capacity() == 0 {
+            match ready!(self.stream.poll_capacity(cx)) {
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Poll::Ready(false),
+            }
+        }
+        Poll::Ready(true)
+    }
+}
+
+impl<B: Outbound> Future for Upload<B> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        loop {
+            if !this.unsent.is_empty() {
+                if !ready!(this.poll_room(cx)) {
+                    return Poll::Ready(());
+                }
+                let room = this.stream.capacity().min(this.unsent.len());
+                let piece = this.unsent.split_to(room);
+                let is_last = this.unsent.is_empty() && this.body.is_end_stream();
+                if !this.send(piece, is_last) {
+                    return Poll::Ready(());
+                }
+                continue;
+            }
+            if this.stream.poll_reset(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
+                Some(Ok(frame)) => this.unsent = frame.into_data().unwrap_or_default(),
+                Some(Err(_)) => {
+                    this.stream.send_reset(Reason::CANCEL);
+                    return Poll::Ready(());
+                }
+                None => {
+                    this.send(Bytes::new(), true);
+                    return Poll::Ready(());
+                }
+            }
+        }
+    }
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub struct Inbound {
+    stream: RecvStream,
+    /// How many bytes are still to come, where the head said how many there are.
+    left: Option<u64>,
+    /// Whether our own side of the stream came to its end.
+    sent_whole: Arc<AtomicBool>,
+}
+
+impl Inbound {
+    fn of(response: Response<RecvStream>, sent_whole: Arc<AtomicBool>) -> Response<Inbound> {
+        // The library holds the bytes that come against it.
+        let length = response.headers().get(CONTENT_LENGTH);
+        let left = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        response.map(|stream| Inbound {
+            stream,
+            left,
+            sent_whole,
+        })
+    }
+
+    /// The next bytes; none once the upstream has ended its answer.
+    pub(super) fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, h2::Error>>> {
+        let data = ready!(self.stream.poll_data(cx));
+        match &data {
+            Some(Ok(data)) => {
+                // It fails where the stream has ended, whose window nobody needs.
+                let _ = self.stream.flow_control().release_capacity(data.len());
+                let length = data.len() as u64;
+                self.left = self.left.map(|left| left.saturating_sub(length));
+            }
+            Some(Err(error)) if self.is_complete_with(error) => return Poll::Ready(None),
+            Some(Err(_)) | None => {}
+        }
+        Poll::Ready(data)
+    }
+
+    /// Whether an error only says that the rest of a request is not wanted, behind an answer that is
+    /// complete (RFC 9113, section 8.1). The library forgets that the answer had ended.
+    fn is_complete_with(&self, error: &h2::Error) -> bool {
+        let unwanted = error.is_reset()
+            && error.is_remote()
+            && error.reason() == Some(Reason::NO_ERROR)
+            && !self.sent_whole.load(Ordering::Relaxed);
+        unwanted && self.left.is_none_or(|left| left == 0)
+    }
+
+    pub(super) fn is_end_stream(&self) -> bool {
+        self.stream.is_end_stream()
+    }
+
+    pub(super) fn size_hint(&self) -> SizeHint {
+        self.left
+            .map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
