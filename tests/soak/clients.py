@@ -23,11 +23,14 @@ FAULTS = {
     "talk_garbage": {REFUSED, BROKEN},
     # The connection is closed under a call that may come next.
     "echo_then_close": {RIGHT, REFUSED, BROKEN},
-    "go_away_then_echo": {RIGHT, REFUSED, BROKEN},
+    # Calls that were in flight on the same connection go on; this one may be tried elsewhere, in vain.
+    "go_away_and_echo": {RIGHT},
+    "go_away_before_it": {REFUSED, BROKEN},
+    "refuse_stream": {REFUSED, BROKEN},
     # The upstream's own answer names no request.
     "answer_early": {REFUSED, BROKEN, WRONG},
 }
-HTTP2_ONLY = {"go_away_then_echo"}
+HTTP2_ONLY = {"go_away_and_echo", "go_away_before_it", "refuse_stream"}
 HTTP1_ONLY = {"talk_garbage", "say_too_little"}
 
 
@@ -51,6 +54,8 @@ class Scene:
     def told(self, who: str, call: Call, outcome: str, allowed: set[str]):
         """Keeps what came of a call, which is a fault if it is none of `allowed`."""
         self.ledger.outcomes[who, outcome] += 1
+        if outcome == RIGHT:
+            self.ledger.right.append(call.mark)
         if outcome not in allowed:
             self.ledger.fault(f"{who}: {call.tool} ({call.mark}) came out {outcome}")
 

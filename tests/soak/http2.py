@@ -91,12 +91,29 @@ class Connection:
         self.streams: dict[int, Stream] = {}
         self.tasks: set[asyncio.Task] = set()
         self.is_over = False
+        # The last stream that is served, once the other side was told that there is one.
+        self.last_stream: int | None = None
         self.h2.initiate_connection()
         self.write()
 
     def write(self):
         if not self.writer.is_closing():
             self.writer.write(self.h2.data_to_send())
+
+    def go_away(self, last_stream: int):
+        """Says that no stream behind this one is served; those up to it go on."""
+        self.last_stream = last_stream
+        self.write()
+        payload = last_stream.to_bytes(4, "big") + bytes(4)
+        # Not through h2, which would give up the streams that are open.
+        self.writer.write(len(payload).to_bytes(3, "big") + b"\x07" + bytes(5) + payload)
+
+    async def send_head(self, stream: Stream, headers: list[tuple[str, str]]):
+        try:
+            self.h2.send_headers(stream.id, headers)
+        except ProtocolError as error:
+            raise Ended from error
+        await self.flush()
 
     async def flush(self):
         self.write()
@@ -125,6 +142,8 @@ class Connection:
     def _take(self, event):
         stream = self.streams.get(getattr(event, "stream_id", None) or 0)
         match event:
+            case RequestReceived() if self.last_stream is not None and event.stream_id > self.last_stream:
+                pass
             case RequestReceived():
                 stream = self.streams[event.stream_id] = Stream(self, event.stream_id)
                 stream.fields = dict(event.headers)
@@ -179,11 +198,10 @@ class Client:
         try:
             stream = Stream(self.connection, h2.get_next_available_stream_id())
             self.connection.streams[stream.id] = stream
-            pseudo = [(":method", "POST"), (":scheme", self.scheme), (":authority", "localhost"), (":path", path)]
-            h2.send_headers(stream.id, pseudo + call.headers())
         except ProtocolError as error:
             raise Ended from error
-        await self.connection.flush()
+        pseudo = [(":method", "POST"), (":scheme", self.scheme), (":authority", "localhost"), (":path", path)]
+        await self.connection.send_head(stream, pseudo + call.headers())
         if end:
             await stream.send(call.body(), end=True)
         return stream

@@ -92,6 +92,7 @@ class Ledger:
     # By mark, how often a call ran.
     runs: Counter = field(default_factory=Counter)
     outcomes: Counter = field(default_factory=Counter)
+    right: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     # Calls that must not run at all, because their requests never were whole.
     never: set[str] = field(default_factory=set)
@@ -107,6 +108,10 @@ class Ledger:
 
     def fault(self, what: str):
         self.faults.append(what)
+
+    def not_once(self) -> list[str]:
+        """Calls that were answered rightly, and did not run exactly once."""
+        return [mark for mark in self.right if self.runs[mark] != 1]
 
     def twice(self) -> list[str]:
         return [mark for mark, count in self.runs.items() if count > 1]

@@ -231,16 +231,17 @@ def told(all_under: list[Under], ledger: Ledger) -> str:
 
 
 def judge_calls(report: Report, ledger: Ledger):
-    right = sum(count for (_, outcome), count in ledger.outcomes.items() if outcome == RIGHT)
     by_client = {}
     for (who, outcome), count in sorted(ledger.outcomes.items()):
         by_client.setdefault(who, []).append(f"{count} {outcome}")
     for who, outcomes in by_client.items():
         print(f"       {who}: {', '.join(outcomes)}")
-    detail = f"{right} right, {len(ledger.faults)} that must not be" + "".join(f"\n       {fault}" for fault in ledger.faults[:10])
-    report.look("answers", right > 0 and not ledger.faults, detail)
+    detail = f"{len(ledger.right)} right, {len(ledger.faults)} that must not be" + "".join(f"\n       {fault}" for fault in ledger.faults[:10])
+    report.look("answers", bool(ledger.right) and not ledger.faults, detail)
     twice = ledger.twice()
     report.look("calls that ran twice", not twice, f"{len(twice)} of {len(ledger.runs)} {twice[:5]}")
+    odd = ledger.not_once()
+    report.look("right answers of calls that ran once", not odd, f"all but {len(odd)} of {len(ledger.right)} {odd[:5]}")
     ran = sorted(ledger.never & set(ledger.runs))
     report.look("calls that ran without being whole", not ran, f"{len(ran)} of {len(ledger.never)} {ran[:5]}")
 

@@ -14,6 +14,8 @@ from messages import LEGACY, Ledger, result
 FLOOD_EVENT_BYTES = 16 * 1024
 FLOOD_EVENTS_MAX = 4096
 COUNT_EVENTS = 5
+# Tools that do not wait for the whole request, so that these calls do not run.
+BEFORE_THE_BODY = ("answer_early", "refuse_stream", "go_away_before_it")
 # In one answer of these the mark is another one, or it is counted twice, where such a fault is seeded.
 SEEDED_EVERY = 50
 
@@ -82,8 +84,7 @@ class Reply2:
         headers += [("content-length", str(length))] if length is not None else []
         if self.stream.is_broken:
             raise Ended
-        self.stream.connection.h2.send_headers(self.stream.id, headers)
-        await self.stream.connection.flush()
+        await self.stream.connection.send_head(self.stream, headers)
 
     async def data(self, data: bytes):
         await self.stream.send(data)
@@ -97,10 +98,13 @@ class Reply2:
     def close(self):
         self.stream.connection.writer.close()
 
-    async def go_away(self):
-        """Takes no further streams, and serves those that it has."""
-        self.stream.connection.h2.close_connection(last_stream_id=self.stream.id)
-        self.stream.connection.write()
+    def refuse(self):
+        """Hands the stream back, as one of which nothing was done."""
+        self.stream.reset(ErrorCodes.REFUSED_STREAM)
+
+    def go_away(self, serve_this: bool):
+        """Takes no further streams, with or without this one, and serves those that it has."""
+        self.stream.connection.go_away(self.stream.id if serve_this else self.stream.id - 2)
 
 
 class Call:
@@ -129,7 +133,6 @@ class Upstream:
         self.writers: set[asyncio.StreamWriter] = set()
         self.gate = asyncio.Event()
         self.waiting = 0
-        self.received_whole: set[str] = set()
         self.server: asyncio.Server | None = None
 
     async def start(self, speaks_http2: bool) -> int:
@@ -156,6 +159,10 @@ class Upstream:
             await self._serve(stream.fields, stream.body(), Reply2(stream))
         except Ended:
             stream.reset()
+        except Exception as error:
+            # Not a fault of the gateway, but what is not noticed is not tried.
+            self.ledger.fault(f"the upstream itself: {error!r}")
+            raise
         finally:
             stream.connection.forget(stream)
 
@@ -167,6 +174,9 @@ class Upstream:
                     break
         except (Ended, ConnectionError):
             pass
+        except Exception as error:
+            self.ledger.fault(f"the upstream itself: {error!r}")
+            raise
         finally:
             self.writers.discard(writer)
             writer.close()
@@ -176,8 +186,8 @@ class Upstream:
         opened = f"{fields.get('mcp-name')} {id(reply):x}"
         self.open_calls.add(opened)
         try:
-            if fields.get("mcp-name") == "answer_early":
-                await self.answer_early(pieces, reply)
+            if fields.get("mcp-name") in BEFORE_THE_BODY:
+                await getattr(self, fields["mcp-name"])(pieces, reply)
                 return False
             body = b"".join([piece async for piece in pieces])
             call = Call(json.loads(body), body)
@@ -185,7 +195,6 @@ class Upstream:
                 await self.handshake(call, reply)
                 return True
             self.ledger.ran(call.mark)
-            self.received_whole.add(call.mark)
             tool: Callable[..., Awaitable[bool | None]] = getattr(self, call.tool)
             return await until_gone(tool(call, reply), reply.gone) is not False
         finally:
@@ -308,10 +317,17 @@ class Upstream:
         reply.close()
         return False
 
-    async def go_away_then_echo(self, call: Call, reply):
+    async def go_away_and_echo(self, call: Call, reply):
         """A right answer, and no more of them on this connection."""
+        reply.go_away(serve_this=True)
+        await asyncio.sleep(0.01)
         await self.echo(call, reply)
-        await reply.go_away()
+
+    async def go_away_before_it(self, _pieces, reply):
+        reply.go_away(serve_this=False)
+
+    async def refuse_stream(self, _pieces, reply):
+        reply.refuse()
 
     async def answer_early(self, pieces, reply):
         """Refuses an upload after its first bytes."""
