@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import http2
 from http1 import SILENCE_MAX, Ended, Target, read_head, read_pieces, request
-from messages import BROKEN, LEGACY, REFUSED, RIGHT, WRONG, Call, Ledger
+from messages import BROKEN, HUNG, LEGACY, REFUSED, RIGHT, WRONG, Call, Ledger
 
 GOOD_TOOLS = ("echo", "echo", "echo", "echo_slowly", "echo_much", "trickle", "count")
 HTTP2_CALLS = 8
@@ -23,8 +23,9 @@ FAULTS = {
     "talk_garbage": {REFUSED, BROKEN},
     # The connection is closed under a call that may come next.
     "echo_then_close": {RIGHT, REFUSED, BROKEN},
-    # Calls that were in flight on the same connection go on; this one may be tried elsewhere, in vain.
-    "go_away_and_echo": {RIGHT},
+    # Others may end the connection at any time.
+    "go_away_and_echo": {RIGHT, REFUSED, BROKEN},
+    # Nothing was done, so these may be tried elsewhere, in vain.
     "go_away_before_it": {REFUSED, BROKEN},
     "refuse_stream": {REFUSED, BROKEN},
     # The upstream's own answer names no request.
@@ -150,7 +151,10 @@ async def meet_a_fault(scene: Scene):
     tools = [tool for tool in FAULTS if tool not in (HTTP1_ONLY if speaks_http2 else HTTP2_ONLY)]
     tool = scene.chance.choice(tools)
     call = scene.call(tool, 1, fill_bytes=300_000 if tool == "answer_early" else 0)
-    scene.told("meet_a_fault", call, await client.call(path, call), FAULTS[tool])
+    try:
+        scene.told("meet_a_fault", call, await client.call(path, call), FAULTS[tool])
+    except TimeoutError:
+        scene.told("meet_a_fault", call, HUNG, FAULTS[tool])
     client.reset()
 
 

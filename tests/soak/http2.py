@@ -101,7 +101,9 @@ class Connection:
             self.writer.write(self.h2.data_to_send())
 
     def go_away(self, last_stream: int):
-        """Says that no stream behind this one is served; those up to it go on."""
+        """Says that no stream behind this one is served; those up to it go on. It can be said once."""
+        if self.last_stream is not None:
+            return
         self.last_stream = last_stream
         self.write()
         payload = last_stream.to_bytes(4, "big") + bytes(4)

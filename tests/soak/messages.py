@@ -16,6 +16,7 @@ LEGACY = "2025-11-25"
 RIGHT = "right"  # the whole, right answer
 REFUSED = "refused"  # a whole JSON-RPC error that names the request
 BROKEN = "broken"  # the connection or the stream ended before the answer had
+HUNG = "hung"  # nothing for much longer than it may take
 WRONG = "wrong"  # anything else: nothing may ever be this
 
 

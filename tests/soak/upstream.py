@@ -102,9 +102,20 @@ class Reply2:
         """Hands the stream back, as one of which nothing was done."""
         self.stream.reset(ErrorCodes.REFUSED_STREAM)
 
-    def go_away(self, serve_this: bool):
-        """Takes no further streams, with or without this one, and serves those that it has."""
-        self.stream.connection.go_away(self.stream.id if serve_this else self.stream.id - 2)
+    def go_away(self):
+        """Takes no further streams, and serves those that it has."""
+        connection = self.stream.connection
+        connection.go_away(max(connection.streams))
+
+    def go_away_before(self):
+        """Takes neither this stream nor those that come behind it."""
+        connection = self.stream.connection
+        # What has been begun cannot be said not to have been.
+        if max(connection.streams) > self.stream.id:
+            self.refuse()
+        else:
+            connection.go_away(max(self.stream.id - 2, 0))
+            self.stream.give_up()
 
 
 class Call:
@@ -319,12 +330,12 @@ class Upstream:
 
     async def go_away_and_echo(self, call: Call, reply):
         """A right answer, and no more of them on this connection."""
-        reply.go_away(serve_this=True)
+        reply.go_away()
         await asyncio.sleep(0.01)
         await self.echo(call, reply)
 
     async def go_away_before_it(self, _pieces, reply):
-        reply.go_away(serve_this=False)
+        reply.go_away_before()
 
     async def refuse_stream(self, _pieces, reply):
         reply.refuse()
