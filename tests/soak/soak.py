@@ -143,6 +143,8 @@ async def start(options, directory: Path, leads: list[Leads], ledger: Ledger, st
         gateway = Gateway(options.binary, place, policy(place, leads, limits, certificate))
         stack.push_async_callback(gateway.stop)
         await gateway.listening()
+        # Before anybody connects, so that nothing of theirs is taken for the gateway's own.
+        files_before = gateway.files()
         paths = [f"/{one.name}" for one in leads if one.name.startswith("good")]
         faulty = [(f"/{one.name}", one.http2) for one in leads if one.name.startswith("faulty")]
         target = Target(gateway.port, client_tls(tls[0]) if certificate else None)
@@ -150,7 +152,7 @@ async def start(options, directory: Path, leads: list[Leads], ledger: Ledger, st
         if not speaks_http2:
             print(f"not covered: {name}, HTTP/2, because the gateway does not answer it")
         scene = Scene(ledger, random.Random(f"{options.seed} {name}"), target, paths, faulty, speaks_http2)
-        all_under.append(Under(name, gateway, target, scene, gateway.files(), limits))
+        all_under.append(Under(name, gateway, target, scene, files_before, limits))
     return all_under
 
 
