@@ -5,6 +5,8 @@ pub mod frame;
 pub mod head;
 pub mod header;
 pub mod lexer;
+pub mod media;
 pub mod method;
 pub mod refusal;
+pub mod subscription;
 pub mod version;

@@ -16,7 +16,8 @@ use super::outbound::Lease;
 use super::relay::{self, Source};
 use crate::net::upstream::Inbound;
 use crate::policy::plan::Route;
-use crate::protocol::event::{Event, Splitter};
+use crate::protocol::event::{self, Event, Splitter};
+use crate::protocol::media;
 use crate::protocol::refusal::{Refusal, UpstreamFault};
 use crate::protocol::version::Era;
 
@@ -75,23 +76,8 @@ impl Held {
     /// The answer as it came.
     #[must_use]
     pub(super) fn pass(self, era: Era) -> Response<Source> {
-        let Held {
-            mut head,
-            bytes,
-            rest,
-            lease,
-            ..
-        } = self;
-        relay::arrive(&mut head, era);
-        let held = Some(bytes).filter(|bytes| !bytes.is_empty());
-        Response::from_parts(
-            head,
-            Source::Upstream {
-                held,
-                rest,
-                lease: Some(lease),
-            },
-        )
+        let held = Some(self.bytes).filter(|bytes| !bytes.is_empty());
+        relay::resume(self.head, held, self.rest, self.lease, era)
     }
 
     /// The answer with `message` in place of the one that was read. All other bytes stay, but those
@@ -100,7 +86,7 @@ impl Held {
     pub(super) fn replace(mut self, message: &[u8], era: Era) -> Response<Source> {
         let (place, message) = match self.message {
             Place::Piece(place) => (place, Cow::Borrowed(message)),
-            Place::Lines(place) => (place, Cow::Owned(event(message))),
+            Place::Lines(place) => (place, Cow::Owned(event::message(message))),
         };
         let (before, behind) = (&self.bytes[..place.start], &self.bytes[place.end..]);
         self.bytes = [before, &message, behind].concat().into();
@@ -109,18 +95,6 @@ impl Held {
         self.head.headers.remove(http::header::CONTENT_LENGTH);
         self.pass(era)
     }
-}
-
-/// A message as an event, each of its lines with a name of its own.
-fn event(message: &[u8]) -> Vec<u8> {
-    let mut event = b"event: message\n".to_vec();
-    for line in message.split(|byte| *byte == b'\n') {
-        event.extend_from_slice(b"data: ");
-        event.extend_from_slice(line);
-        event.extend_from_slice(b"\n");
-    }
-    event.extend_from_slice(b"\n");
-    event
 }
 
 /// Holds an answer back until `read` has found the response in it.
@@ -134,11 +108,17 @@ pub(super) async fn hold<T>(
     read: impl Fn(&[u8]) -> Read<T>,
 ) -> Result<(Held, T), Refusal> {
     let (head, mut rest) = response.into_parts();
-    let found = if relay::is_event_stream(&head.headers) {
-        find_event(&mut rest, route, read).await
-    } else {
-        find_document(&mut rest, route, read).await
+    let finding = async {
+        if media::is_coded(&head.headers) {
+            Err(CODED)
+        } else if media::is_event_stream(&head.headers) {
+            find_event(&mut rest, route, read).await
+        } else {
+            find_document(&mut rest, route, read).await
+        }
     };
+    let max = route.upstream.response_header_timeout;
+    let found = timeout(max, finding).await.unwrap_or(Err(LATE));
     let (bytes, message, value) = found.map_err(|what| UpstreamFault::Unreadable {
         upstream: route.upstream.name.clone(),
         what,
@@ -160,7 +140,8 @@ type Found<T> = Result<(Bytes, Place, T), &'static str>;
 const TOO_LONG: &str = "an answer that must be read and exceeds bounds.buffer_bytes";
 const UNREADABLE: &str = "an answer that must be read and cannot be";
 const BROKEN: &str = "an answer that must be read and broke off";
-const LATE: &str = "an answer that must be read and paused for over response_header_timeout";
+const LATE: &str = "an answer that must be read and took longer than response_header_timeout";
+const CODED: &str = "an answer that must be read with a Content-Encoding, unasked";
 
 async fn find_document<T>(
     rest: &mut Inbound,
@@ -232,11 +213,10 @@ async fn next(
     if rest.is_end_stream() {
         return Ok(None);
     }
-    match timeout(route.upstream.response_header_timeout, rest.frame()).await {
-        Err(_) => Err(LATE),
-        Ok(None) => Ok(None),
-        Ok(Some(Err(_))) => Err(BROKEN),
-        Ok(Some(Ok(frame))) => {
+    match rest.frame().await {
+        None => Ok(None),
+        Some(Err(_)) => Err(BROKEN),
+        Some(Ok(frame)) => {
             let chunk = frame.into_data().unwrap_or_default();
             if held + chunk.len() > route.bounds.buffer_bytes {
                 return Err(TOO_LONG);

@@ -1,52 +1,111 @@
 //! The answer on its way to the client: bytes as they come, headers of this leg only.
 
+mod asked;
+mod events;
+mod flow;
+mod patience;
+
 use std::error::Error;
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
+use http::header::{CONTENT_LENGTH, HeaderName};
 use http::response::Parts;
-use http::{HeaderMap, HeaderValue, Response, Version};
+use http::{HeaderValue, Response, Version};
 use http_body::{Body, Frame, SizeHint};
+use tokio_util::sync::CancellationToken;
 
+use self::events::{Events, Form};
+use self::flow::Flow;
+use self::patience::Patience;
+use super::intake::Seat;
 use super::outbound::Lease;
 use super::{cors, hop};
 use crate::net::upstream::Inbound;
 use crate::observe::{End, Exchange};
+use crate::policy::plan::{Route, StreamEnd};
 use crate::protocol::header;
+use crate::protocol::media;
 use crate::protocol::version::Era;
+
+pub(super) use self::asked::Asked;
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const NO: HeaderValue = HeaderValue::from_static("no");
 
 /// What an answer is made of.
-#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every answer is the upstream's, and would pay for a box"
+)]
 pub(super) enum Source {
     /// An answer of our own; the option empties as it is sent.
     Own(Option<Bytes>),
-    /// The upstream's answer: what was held back to be read, then the rest as it comes.
-    Upstream {
-        /// What was held back.
-        held: Option<Bytes>,
-        /// The rest.
-        rest: Inbound,
-        /// The connection that it comes from.
-        lease: Option<Lease>,
-    },
+    /// The upstream's answer.
+    Upstream(Flow),
+}
+
+/// Why an answer broke off after its head.
+#[derive(Debug)]
+pub enum StreamFault {
+    /// The upstream broke it off.
+    Upstream(Box<dyn Error + Send + Sync>),
+    /// It reached this limit of the policy.
+    Limit(&'static str),
+    /// The process ends, and the policy says that such a stream breaks off.
+    ShutDown,
+}
+
+impl StreamFault {
+    fn end(&self) -> End {
+        match self {
+            StreamFault::Upstream(_) => End::UpstreamFailed,
+            StreamFault::Limit(limit) => End::Limit(limit),
+            StreamFault::ShutDown => End::ShutDown,
+        }
+    }
+}
+
+impl fmt::Display for StreamFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StreamFault::Upstream(error) => error.fmt(f),
+            StreamFault::Limit(limit) => write!(f, "the answer exceeded {limit}"),
+            StreamFault::ShutDown => f.write_str("the gateway ends"),
+        }
+    }
+}
+
+impl Error for StreamFault {}
+
+/// Says when the streams without an end of their own are to end, and how.
+#[derive(Clone, Debug)]
+pub(super) struct Drain {
+    /// Cancelled once the process is told to end.
+    pub(super) begins: CancellationToken,
+    /// What becomes of the streams then.
+    pub(super) streams: StreamEnd,
 }
 
 /// An answer with the open record of its exchange, which is closed when this is dropped.
 pub struct Outgoing {
     source: Source,
     exchange: Exchange,
+    /// Held until the answer has been sent or dropped.
+    _seat: Seat,
 }
 
 impl Outgoing {
     /// The answer made of `source`, accounted for in `exchange`.
     #[must_use]
-    pub(super) fn new(source: Source, exchange: Exchange) -> Outgoing {
-        let mut outgoing = Outgoing { source, exchange };
+    pub(super) fn new(source: Source, exchange: Exchange, seat: Seat) -> Outgoing {
+        let mut outgoing = Outgoing {
+            source,
+            exchange,
+            _seat: seat,
+        };
         // A body that is known to be empty is never asked for.
         if outgoing.is_end_stream() {
             outgoing.complete();
@@ -57,36 +116,31 @@ impl Outgoing {
     /// Nothing is left to send: the record is complete, and the connection to the upstream serves
     /// the next exchange.
     fn complete(&mut self) {
-        self.exchange.ended(End::Complete);
-        if let Source::Upstream { lease, .. } = &mut self.source
-            && let Some(lease) = lease.take()
-        {
-            lease.give_back();
-        }
+        let end = match &mut self.source {
+            Source::Own(_) => End::Complete,
+            Source::Upstream(flow) => flow.complete(),
+        };
+        self.exchange.ended(end);
     }
 }
 
 impl Body for Outgoing {
     type Data = Bytes;
-    type Error = Box<dyn Error + Send + Sync>;
+    type Error = StreamFault;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
         let this = &mut *self;
         let data = match &mut this.source {
             Source::Own(whole) => whole.take(),
-            Source::Upstream { held, rest, .. } => match held.take() {
-                Some(held) => Some(held),
-                None => match ready!(Pin::new(rest).poll_frame(cx)) {
-                    Some(Ok(frame)) => Some(frame.into_data().unwrap_or_default()),
-                    Some(Err(error)) => {
-                        this.exchange.ended(End::UpstreamFailed);
-                        return Poll::Ready(Some(Err(error)));
-                    }
-                    None => None,
-                },
+            Source::Upstream(flow) => match ready!(flow.poll(cx)).transpose() {
+                Ok(data) => data,
+                Err(fault) => {
+                    this.exchange.ended(fault.end());
+                    return Poll::Ready(Some(Err(fault)));
+                }
             },
         };
         if let Some(data) = &data {
@@ -102,30 +156,21 @@ impl Body for Outgoing {
     fn is_end_stream(&self) -> bool {
         match &self.source {
             Source::Own(whole) => whole.is_none(),
-            Source::Upstream { held, rest, .. } => held.is_none() && rest.is_end_stream(),
+            Source::Upstream(flow) => flow.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
             Source::Own(whole) => SizeHint::with_exact(whole.as_ref().map_or(0, Bytes::len) as u64),
-            Source::Upstream { held, rest, .. } => {
-                let held = held.as_ref().map_or(0, Bytes::len) as u64;
-                // The length of the rest is what the upstream claims.
-                let mut hint = rest.size_hint();
-                if let Some(upper) = hint.upper() {
-                    hint.set_upper(upper.saturating_add(held));
-                }
-                hint.set_lower(hint.lower().saturating_add(held));
-                hint
-            }
+            Source::Upstream(flow) => flow.size_hint(),
         }
     }
 }
 
 /// Turns the head that came from the upstream into the one that goes to the client. The version of
 /// HTTP is that of one connection too: an answer in 1.0 would end the client's.
-pub(super) fn arrive(head: &mut Parts, era: Era) {
+fn arrive(head: &mut Parts, era: Era) {
     head.version = Version::HTTP_11;
     hop::strip(&mut head.headers, |name| {
         // Which pages may read an answer is for the hop to the browser to say.
@@ -141,35 +186,64 @@ pub(super) fn arrive(head: &mut Parts, era: Era) {
         // Equal lengths in a list or in two lines were read as one, which the library writes anew.
         head.headers.remove(CONTENT_LENGTH);
     }
-    if is_event_stream(&head.headers) {
-        head.headers.insert(X_ACCEL_BUFFERING, NO);
-    }
-}
-
-/// Whether an answer is a stream of events.
-#[must_use]
-pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).is_some_and(|value| {
-        let essence = value
-            .as_bytes()
-            .split(|byte| *byte == b';')
-            .next()
-            .unwrap_or_default();
-        essence
-            .trim_ascii()
-            .eq_ignore_ascii_case(b"text/event-stream")
-    })
 }
 
 /// The upstream's answer, as it goes on.
 #[must_use]
 pub(super) fn pass(response: Response<Inbound>, lease: Lease, era: Era) -> Response<Source> {
-    let (mut head, rest) = response.into_parts();
+    let (head, rest) = response.into_parts();
+    resume(head, None, rest, lease, era)
+}
+
+/// The same of an answer of which `held` was held back to be read.
+#[must_use]
+pub(super) fn resume(
+    mut head: Parts,
+    held: Option<Bytes>,
+    rest: Inbound,
+    lease: Lease,
+    era: Era,
+) -> Response<Source> {
     arrive(&mut head, era);
-    let source = Source::Upstream {
-        held: None,
-        rest,
-        lease: Some(lease),
+    Response::from_parts(head, Source::Upstream(Flow::new(held, rest, lease)))
+}
+
+/// Watches over an answer on its way: how long it may pause and take, and what may be put into it
+/// where it is a stream of events.
+#[must_use]
+pub(super) fn watch(
+    mut response: Response<Source>,
+    asked: &Asked,
+    route: &Route,
+    drain: &Drain,
+) -> Response<Source> {
+    let is_stream = media::is_event_stream(response.headers());
+    if is_stream {
+        response.headers_mut().insert(X_ACCEL_BUFFERING, NO);
+    }
+    let is_coded = is_stream && media::is_coded(response.headers());
+    let Source::Upstream(flow) = response.body_mut() else {
+        return response;
     };
-    Response::from_parts(head, source)
+    let (limit, max) = match is_stream {
+        true => ("streams.idle_timeout", route.streams.idle_timeout),
+        false => (
+            "response_idle_timeout",
+            route.upstream.response_idle_timeout,
+        ),
+    };
+    let mut patience = Patience::new(max, limit, asked.deadline);
+    let events = is_stream.then(|| {
+        let form = match flow.size_hint().exact() {
+            _ if is_coded => Form::Coded,
+            Some(_) => Form::Counted,
+            None => Form::Open,
+        };
+        if form == Form::Open {
+            patience.keep_alive(route.streams.keep_alive);
+        }
+        Events::new(form, asked, route, drain)
+    });
+    flow.watch(patience, events);
+    response
 }

@@ -11,14 +11,15 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// a task is woken several times in an exchange; so it is polled only when it may have fired, or
 /// when it does not know yet whom to wake.
 #[derive(Debug)]
-pub(super) struct Alarm {
+pub struct Alarm {
     sleep: Pin<Box<Sleep>>,
     wakes: Option<Waker>,
 }
 
 impl Alarm {
     /// An alarm that fires at `deadline`.
-    pub(super) fn new(deadline: Instant) -> Alarm {
+    #[must_use]
+    pub fn new(deadline: Instant) -> Alarm {
         Alarm {
             sleep: Box::pin(sleep_until(deadline)),
             wakes: None,
@@ -26,18 +27,19 @@ impl Alarm {
     }
 
     /// When it fires.
-    pub(super) fn deadline(&self) -> Instant {
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
         self.sleep.deadline()
     }
 
     /// Lets it fire at `deadline` instead.
-    pub(super) fn reset(&mut self, deadline: Instant) {
+    pub fn reset(&mut self, deadline: Instant) {
         self.sleep.as_mut().reset(deadline);
         self.wakes = None;
     }
 
     /// Ready once it has fired.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let waits = self
             .wakes
             .as_ref()

@@ -74,7 +74,7 @@ impl Failure {
 #[derive(Debug)]
 enum Lost<B> {
     /// The upstream did nothing with it, which is certain; here it is again.
-    Unsent(Request<B>, Failure),
+    Unsent(Box<Request<B>>, Failure),
     /// The upstream may have done what it asks for.
     Sent(Failure),
 }
@@ -114,7 +114,7 @@ impl<B> Kept<B> {
         }
         self.http2.retain_mut(|connection| !connection.is_closed());
         self.http2
-            .iter_mut()
+            .iter()
             .find_map(|connection| connection.slot(streams_max))
     }
 }
@@ -132,7 +132,7 @@ pub struct Lease<B> {
 #[derive(Debug)]
 enum Line<B> {
     Http1(http1::Connection<B>),
-    Http2(http2::Slot),
+    Http2(Box<http2::Slot>),
 }
 
 impl<B: Outbound> Lease<B> {
@@ -151,8 +151,11 @@ impl<B: Outbound> Lease<B> {
         }
     }
 
-    async fn send(&mut self, request: Request<B>) -> Result<Response<Inbound>, Lost<B>> {
-        let wait = self.pool.upstream.response_header_timeout;
+    async fn send(
+        &mut self,
+        request: Request<B>,
+        wait: Option<Duration>,
+    ) -> Result<Response<Inbound>, Lost<B>> {
         match &mut self.line {
             Line::Http1(connection) => {
                 let response = connection.send(request, wait).await?;
@@ -160,7 +163,7 @@ impl<B: Outbound> Lease<B> {
             }
             Line::Http2(slot) => {
                 let response = Box::pin(slot.send(request, wait)).await?;
-                Ok(response.map(Inbound::Http2))
+                Ok(response.map(|body| Inbound::Http2(Box::new(body))))
             }
         }
     }
@@ -192,8 +195,8 @@ impl<B: Outbound> Pool<B> {
         &self.upstream
     }
 
-    /// Sends `request` and waits for the head of the answer. A request is tried again only when
-    /// the upstream certainly did nothing with it.
+    /// Sends `request` and waits so long for the head of the answer; with no limit, the caller keeps
+    /// the time. A request is tried again only when the upstream certainly did nothing with it.
     ///
     /// # Errors
     /// Why no answer came. The request may then have reached the upstream, unless the failure is
@@ -201,13 +204,14 @@ impl<B: Outbound> Pool<B> {
     pub async fn send(
         self: &Arc<Self>,
         mut request: Request<B>,
+        wait: Option<Duration>,
     ) -> Result<(Response<Inbound>, Lease<B>), Failure> {
         let mut attempt = 1;
         loop {
             let mut lease = self.lease().await?;
-            match lease.send(request).await {
+            match lease.send(request, wait).await {
                 Ok(response) => return Ok((response, lease)),
-                Err(Lost::Unsent(back, _)) if attempt < ATTEMPTS_MAX => request = back,
+                Err(Lost::Unsent(back, _)) if attempt < ATTEMPTS_MAX => request = *back,
                 Err(Lost::Unsent(_, failure) | Lost::Sent(failure)) => return Err(failure),
             }
             attempt += 1;
@@ -217,7 +221,7 @@ impl<B: Outbound> Pool<B> {
     /// A connection that is ready: one that is there, or a new one.
     async fn lease(self: &Arc<Self>) -> Result<Lease<B>, Failure> {
         if let Some(slot) = self.lock().slot(self.upstream.http2_streams_max) {
-            return Ok(self.leased(slot.reused(), Line::Http2(slot)));
+            return Ok(self.leased(slot.reused(), Line::Http2(Box::new(slot))));
         }
         while let Some(mut connection) = self.take() {
             if connection.is_ready().await {
@@ -276,14 +280,14 @@ impl<B: Outbound> Pool<B> {
                 let _opening = self.opening.acquire().await;
                 let streams_max = upstream.http2_streams_max;
                 if let Some(slot) = self.lock().slot(streams_max) {
-                    return Ok(self.leased(slot.reused(), Line::Http2(slot)));
+                    return Ok(self.leased(slot.reused(), Line::Http2(Box::new(slot))));
                 }
                 let stream = connect::tcp(&self.resolve, &upstream.host, upstream.port).await?;
-                let mut connection = http2::Connection::over(stream, upstream).await?;
+                let connection = http2::Connection::over(stream, upstream).await?;
                 let slot = connection.slot(streams_max);
                 let slot = slot.ok_or_else(|| Failure::broken("closed at once"))?;
                 self.lock().http2.push(connection);
-                Ok(self.leased(false, Line::Http2(slot)))
+                Ok(self.leased(false, Line::Http2(Box::new(slot))))
             }
         }
     }

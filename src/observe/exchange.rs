@@ -19,22 +19,30 @@ pub enum End {
     ClientGone,
     /// The upstream broke off in the middle of its answer.
     UpstreamFailed,
-    /// We broke off ourselves, because the process ends.
+    /// The upstream ended its answer in good order in the middle of an event, which clients drop.
+    HalfEvent,
+    /// The upstream ended a stream in good order in which there was no event, and so no response.
+    NoResponse,
+    /// We ended the answer, because it reached the limit of the policy with this key.
+    Limit(&'static str),
+    /// We ended the answer, because the process ends.
     ShutDown,
     /// Code of ours panicked.
     Panicked,
 }
 
 impl End {
-    /// The end as it stands in the log.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    /// The end as it stands in the log, in two parts.
+    pub(super) const fn words(self) -> [&'static str; 2] {
         match self {
-            End::Complete => "complete",
-            End::ClientGone => "client_gone",
-            End::UpstreamFailed => "upstream_failed",
-            End::ShutDown => "shut_down",
-            End::Panicked => "panicked",
+            End::Complete => ["complete", ""],
+            End::ClientGone => ["client_gone", ""],
+            End::UpstreamFailed => ["upstream_failed", ""],
+            End::HalfEvent => ["half_event", ""],
+            End::NoResponse => ["no_response", ""],
+            End::Limit(limit) => ["limit:", limit],
+            End::ShutDown => ["shut_down", ""],
+            End::Panicked => ["panicked", ""],
         }
     }
 }
@@ -115,6 +123,11 @@ impl Exchange {
     /// are counted in what is given back.
     pub fn receiving(&mut self) -> Arc<AtomicU64> {
         Arc::clone(self.upload.get_or_insert_default())
+    }
+
+    /// The request's body was decided on by its headers, and is scanned while it passes.
+    pub fn streamed(&mut self) {
+        self.record.streamed = true;
     }
 
     /// So many more bytes of the answer's body went out.
@@ -211,9 +224,11 @@ mod tests {
             exchange.sent(8);
             exchange.ended(End::UpstreamFailed);
             exchange.ended(End::Complete);
+            let mut late = open(log);
+            late.ended(End::Limit("deadline.call"));
         });
-        assert_eq!(ends(&lines), ["complete"]);
-        let line = &lines[0];
+        assert_eq!(ends(&lines), ["limit:deadline.call", "complete"]);
+        let line = &lines[1];
         assert_eq!(line["version"], "2025-11-25");
         assert_eq!(line["upstream_reused"], false);
         assert_eq!(line["bytes_in"], 120);

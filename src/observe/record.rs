@@ -12,6 +12,7 @@
 //! | `path` | only if there is no route, or one of many paths |
 //! | `era`, `version` | how the message was placed; era `none` where it passed unread |
 //! | `method`, `name` | the message's method, and the tool, prompt, URI or task that it names |
+//! | `body` | `streamed`, if it passed by while it was scanned; `method` and `name` are then those of the headers |
 //! | `verdict` | `refused:` and the refusal's name, `forwarded`, or `answered` by ourselves |
 //! | `detail` | more about a refusal |
 //! | `status` | of our answer |
@@ -20,7 +21,7 @@
 //! | `bytes_in`, `bytes_out` | of the bodies, as received from and handed to the client |
 //! | `first_byte_ms` | when the first byte of our body was handed over |
 //! | `total_ms` | from the request's head to the end |
-//! | `end` | `complete`, `client_gone`, `upstream_failed`, `shut_down` or `panicked` |
+//! | `end` | `complete`, `client_gone`, `upstream_failed`, `half_event`, `no_response`, `limit:` and the limit's key, `shut_down` or `panicked` |
 //!
 //! `path_bytes`, `method_bytes`, `name_bytes` and `detail_bytes` follow a string that is not shown
 //! as a whole, with the length of the whole.
@@ -70,6 +71,8 @@ pub(super) struct Record {
     pub(super) route: Option<Arc<Route>>,
     pub(super) words: Words,
     pub(super) placed: Option<(Era, Option<Version>)>,
+    /// The request's body was scanned while it passed.
+    pub(super) streamed: bool,
     pub(super) refused: Option<(&'static str, Option<String>)>,
     /// The request was sent on; whether over a connection that had served before.
     pub(super) upstream_reused: Option<bool>,
@@ -90,6 +93,7 @@ impl Record {
             route: None,
             words: Words::with_path(path),
             placed: None,
+            streamed: false,
             refused: None,
             upstream_reused: None,
             upstream_status: None,
@@ -130,7 +134,7 @@ impl Record {
         self.write_verdict(&mut line);
         self.write_transfer(&mut line);
         line.millis(key!("total_ms"), total);
-        line.words(key!("end"), &[end.as_str()]);
+        line.words(key!("end"), &end.words());
         line.end();
     }
 
@@ -153,6 +157,9 @@ impl Record {
             }
         }
         self.words.write_call(line);
+        if self.streamed {
+            line.words(key!("body"), &["streamed"]);
+        }
     }
 
     /// What we decided: `refused:` and why, `forwarded`, or `answered` by ourselves; nothing if
@@ -227,6 +234,8 @@ pub(super) mod tests {
             upstream: Arc::new(plan::Upstream::at("weather", "127.0.0.1", 3000, "/mcp")),
             protocol: plan::Protocol::default(),
             bounds: plan::Bounds::default(),
+            streams: plan::Streams::default(),
+            deadline: plan::Deadlines::default(),
         })
     }
 

@@ -1,8 +1,8 @@
 //! Policy files → the [`Plan`]: read, checked as a whole, and every flaw told at once.
 //!
-//! A policy is one file or several. The one that has any of `listen`, `status`, `log` and
-//! `defaults` is the gateway file; all others hold `upstreams` and `routes` only, so that teams can
-//! own files of their own without reaching into what concerns all.
+//! A policy is one file or several. The one that has any of `listen`, `status`, `log`,
+//! `shutdown` and `defaults` is the gateway file; all others hold `upstreams` and `routes` only, so
+//! that teams can own files of their own without reaching into what concerns all.
 //!
 //! The stages: [`source`] reads bytes, [`node`] makes a tree of them in which every node knows its
 //! place, the tables of [`key`] turn the tree into typed drafts, [`resolve`] makes the plan.
@@ -15,6 +15,7 @@ mod reader;
 mod resolve;
 mod route;
 mod source;
+mod stream;
 mod upstream;
 mod value;
 
@@ -100,7 +101,7 @@ fn refuse_second(second: &node::Node, first: &node::Node, reader: &mut Reader<'_
                     "`{key}` stands in a second gateway file, the first is {}",
                     first.place.source.name
                 ),
-                "keep `listen`, `status`, `log` and `defaults` together in one file",
+                "keep `listen`, `status`, `log`, `shutdown` and `defaults` together in one file",
             );
             reader.refuse(&value.place, flaw);
         }
@@ -136,7 +137,9 @@ pub fn settings_of_gateway(plan: &Plan) -> Vec<Setting> {
 /// its name, path, upstream, hosts and origins.
 #[must_use]
 pub fn settings_of_route(route: &Route) -> Vec<Setting> {
-    protocol::settings(route)
+    let mut settings = protocol::settings(route);
+    settings.extend(stream::settings(route));
+    settings
 }
 
 /// The settings of an upstream, but for its URL, that are not at their defaults.

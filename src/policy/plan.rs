@@ -1,6 +1,7 @@
 //! The resolved policy: what the gateway runs on. Built only from checked files or from flags,
 //! with every default filled in, so that no stage asks twice what a missing key means.
 
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ pub struct Plan {
     pub listen: Listen,
     /// Where `/healthz` and `/readyz` are served.
     pub status: SocketAddr,
+    /// How the process ends.
+    pub shutdown: Shutdown,
     /// The access log.
     pub log: Log,
     /// The routes, in the order of the files.
@@ -34,6 +37,18 @@ pub struct Listen {
     pub header_bytes_max: usize,
     /// How long a client may take to send its head, and to begin a request on an idle connection.
     pub header_read_timeout: Duration,
+    /// How long a client may take to agree on a protocol.
+    pub handshake_timeout: Duration,
+    /// How long a client may take nothing of an answer that is there for it.
+    pub write_idle_timeout: Duration,
+    /// Most requests that a client may have in flight on one HTTP/2 connection.
+    pub http2_streams_max: u32,
+    /// Most connections at once.
+    pub connections_max: usize,
+    /// Most connections at once from one address; of IPv6, from one network of 64 bits.
+    pub connections_per_source_max: usize,
+    /// Most requests in flight on all connections.
+    pub requests_max: usize,
     /// The proxies before us, which are believed what they say of where a request came from.
     pub trusted_proxies: Vec<Network>,
     /// The fields in which they say it; what stands in others is believed of nobody.
@@ -47,8 +62,39 @@ impl Default for Listen {
             header_count_max: 64,
             header_bytes_max: 32 << 10,
             header_read_timeout: Duration::from_secs(60),
+            handshake_timeout: Duration::from_secs(10),
+            write_idle_timeout: Duration::from_secs(300),
+            http2_streams_max: 100,
+            connections_max: 10_000,
+            connections_per_source_max: 10_000,
+            requests_max: 10_000,
             trusted_proxies: Vec::new(),
             forwarded: ForwardedBy::XForwarded,
+        }
+    }
+}
+
+/// How the process ends when it is told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shutdown {
+    /// How long new work is still taken once the probes say that there should be none: whoever
+    /// sends it learns of that only with the next probe.
+    pub notice: Duration,
+    /// How long requests in flight may then take to finish; what is left is broken off.
+    pub timeout: Duration,
+    /// What becomes then of the streams that have no end of their own: subscriptions, and those that
+    /// older clients open by GET.
+    pub streams: StreamEnd,
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Shutdown {
+            notice: Duration::from_secs(2),
+            // With the notice and the last lines of the log, within the 30 s that Kubernetes grants.
+            timeout: Duration::from_secs(25),
+            // Where a process ends, another one mostly takes its place, and clients are to find it.
+            streams: StreamEnd::Break,
         }
     }
 }
@@ -95,6 +141,15 @@ pub enum LogFormat {
     Off,
 }
 
+/// How a stream that has no end of its own is ended by us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// In good order: a subscription with its result, which tells the client not to come back.
+    End,
+    /// Abruptly, which tells the client to listen again.
+    Break,
+}
+
 /// One endpoint: a path (and perhaps a host), what it accepts and where it leads.
 #[derive(Clone, Debug)]
 pub struct Route {
@@ -118,6 +173,10 @@ pub struct Route {
     pub protocol: Protocol,
     /// What a client may make us hold or wait for.
     pub bounds: Bounds,
+    /// Streams of events on their way to the client.
+    pub streams: Streams,
+    /// How long calls may take.
+    pub deadline: Deadlines,
 }
 
 impl Route {
@@ -266,10 +325,14 @@ pub enum LegacyRefusals {
 /// What one exchange may make us hold or wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most bytes that a request body may have.
+    /// Most bytes of a request body that is held whole.
     pub body_bytes_max: usize,
-    /// Bytes set aside at once for a body whose length is announced, and the most that is held
-    /// back of an answer that must be read (that to `initialize` or `server/discover`).
+    /// Most bytes of a request body that streams: one over `buffer_bytes` whose headers say all
+    /// that is decided on. Where this is not above `body_bytes_max`, none streams.
+    pub stream_bytes_max: usize,
+    /// The most that is held of a request body that streams, the blanks behind its message
+    /// included, and of an answer that must be read (that to `initialize` or `server/discover`);
+    /// and the bytes set aside at once for a body whose length is announced.
     pub buffer_bytes: usize,
     /// How long a client may pause while it sends a body.
     pub body_idle_timeout: Duration,
@@ -290,6 +353,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Bounds {
             body_bytes_max: 4 << 20,
+            stream_bytes_max: 256 << 20,
             buffer_bytes: 64 << 10,
             body_idle_timeout: Duration::from_secs(30),
             drain_bytes_max: 16 << 20,
@@ -297,6 +361,47 @@ impl Default for Bounds {
             message: frame::Bounds::default(),
             sessions_max: 10_000,
             session_idle_timeout: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// How streams of events are kept open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Streams {
+    /// After how much silence a comment is put between two events, so that nobody on the way to
+    /// the client takes the connection for dead; never if absent.
+    pub keep_alive: Option<Duration>,
+    /// How long an upstream may leave a stream silent. Comments of ours do not count.
+    pub idle_timeout: Duration,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Streams {
+            keep_alive: None,
+            idle_timeout: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// How long a request may take from its admission to the end of its answer. A subscription and the
+/// stream of a GET are no calls, and have no deadline.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deadlines {
+    /// Any request, unless its tool has a deadline of its own.
+    pub call: Option<Duration>,
+    /// The calls of a tool, by its exact name; absent where the tool may take what it takes.
+    pub tools: HashMap<String, Option<Duration>>,
+}
+
+impl Deadlines {
+    /// How long a request may take, and the key that says so. `tool` is what it calls, if it calls
+    /// one.
+    #[must_use]
+    pub fn of(&self, tool: Option<&str>) -> Option<(&'static str, Duration)> {
+        match tool.and_then(|tool| self.tools.get(tool)) {
+            Some(own) => own.map(|max| ("deadline.tools", max)),
+            None => self.call.map(|max| ("deadline.call", max)),
         }
     }
 }
@@ -318,8 +423,11 @@ pub struct Upstream {
     pub query: Option<String>,
     /// How long a connection may take to be made.
     pub connect_timeout: Duration,
-    /// How long the upstream may take from the request to the head of its answer.
+    /// How long the upstream may take from the end of the request to the head of its answer, and
+    /// for each piece of a request body that streams.
     pub response_header_timeout: Duration,
+    /// How long the upstream may pause in the middle of an answer that is no stream of events.
+    pub response_idle_timeout: Duration,
     /// How long an unused connection is kept; shorter than servers keep theirs (Node: 5 s).
     pub idle_timeout: Duration,
     /// Most unused connections that are kept.
@@ -373,6 +481,7 @@ impl Upstream {
             query: None,
             connect_timeout: Upstream::CONNECT_TIMEOUT,
             response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
+            response_idle_timeout: Upstream::RESPONSE_IDLE_TIMEOUT,
             idle_timeout: Upstream::IDLE_TIMEOUT,
             idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
             http: Upstream::HTTP,
@@ -386,6 +495,8 @@ impl Upstream {
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
     /// The default: long, because a tool may work for minutes before it answers as JSON.
     pub const RESPONSE_HEADER_TIMEOUT: Duration = Duration::from_secs(300);
+    /// The default: as long as the head may take, for servers that write as they work.
+    pub const RESPONSE_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
     /// The default: Node closes idle connections after 5 s.
     pub const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
     /// The default: enough for a sidecar under load.

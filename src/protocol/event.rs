@@ -4,9 +4,29 @@
 //! Everything is bytes: no byte that matters to the format occurs within a character of UTF-8,
 //! so a stream with invalid text splits into the same events as its repaired form would.
 
+mod boundary;
+
 use std::fmt;
 
 use memchr::{memchr, memchr2};
+
+pub use boundary::Boundary;
+
+/// A comment, which readers pass over, with a blank line behind it.
+pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
+/// A message as an event, each of its lines with a name of its own.
+#[must_use]
+pub fn message(message: &[u8]) -> Vec<u8> {
+    let mut event = b"event: message\n".to_vec();
+    for line in message.split(|byte| *byte == b'\n') {
+        event.extend_from_slice(b"data: ");
+        event.extend_from_slice(line);
+        event.extend_from_slice(b"\n");
+    }
+    event.extend_from_slice(b"\n");
+    event
+}
 
 /// Splits a stream, given in chunks of any size, into events. It holds one event at a time.
 #[derive(Debug)]

@@ -6,6 +6,10 @@ use super::frame::Field;
 pub const DISCOVER: &str = "server/discover";
 /// The first request of a legacy session.
 pub const INITIALIZE: &str = "initialize";
+/// The request whose answer is a subscription, a stream without an end of its own.
+pub const LISTEN: &str = "subscriptions/listen";
+/// The call of a tool.
+pub const CALL: &str = "tools/call";
 
 /// The parameter that `Mcp-Name` repeats for `method`, if it has one (specification, "Standard
 /// Request Headers", and the tasks extension for the last three).

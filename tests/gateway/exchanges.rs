@@ -350,8 +350,14 @@ fn check_received(entry: &Entry, site: &Site) {
     assert_eq!(head.values("host"), [site.upstream.address.to_string()]);
     // An answer that must be read is asked for as it is.
     assert_eq!(head.values("accept-encoding"), ["identity"], "{name}");
+    // Where it came from is told anew.
+    assert_eq!(head.values("x-forwarded-for"), ["127.0.0.1"], "{name}");
+    let told = ["host", "accept-encoding", "x-real-ip"];
     let changed = |line: &str| {
-        is_routing(line) || is_of_one_leg(line) || ["host", "accept-encoding"].contains(&line)
+        is_routing(line)
+            || is_of_one_leg(line)
+            || line.starts_with("x-forwarded-")
+            || told.contains(&line)
     };
     assert_eq!(
         sorted(came(head), changed),
@@ -371,7 +377,9 @@ fn check_answer(entry: &Entry, served: &[&str], answer: &Response) {
     // A date is supplied where the server sends none.
     let has_date = line(&entry.response.headers, "date").is_some();
     let left_out = |line: &str| is_of_one_leg(line) || (line == "date" && !has_date);
-    let mut expected = sorted(recorded(&entry.response.headers), left_out);
+    // No page asks, so nothing is said to one.
+    let gone = |line: &str| left_out(line) || line.starts_with("access-control-");
+    let mut expected = sorted(recorded(&entry.response.headers), gone);
     let kind = line(&entry.response.headers, "content-type").unwrap_or_default();
     if kind.starts_with("text/event-stream") {
         expected.retain(|(name, _)| name != "x-accel-buffering");

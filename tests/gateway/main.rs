@@ -8,6 +8,7 @@
 // How long something took is printed and never asserted.
 #![allow(clippy::print_stdout)]
 
+mod cut;
 mod exchanges;
 mod faults;
 mod harness;
@@ -15,7 +16,9 @@ mod headers;
 mod hosts;
 mod hygiene;
 mod limits;
+mod names;
 mod observation;
 mod placing;
 mod proxying;
 mod running;
+mod streams;

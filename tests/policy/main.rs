@@ -11,7 +11,9 @@ mod documents;
 mod errors;
 mod merging;
 mod mutations;
+mod names;
 mod secrets;
+mod streams;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use weirgate::policy::file::{Addresses, keys, load};
-use weirgate::policy::plan::{Hosts, LegacyHeaders, LegacyRefusals, Missing, Origins, Plan};
+use weirgate::policy::plan::{
+    Hosts, Http, LegacyHeaders, LegacyRefusals, Missing, Origins, Plan, StreamEnd, Streams,
+};
 use weirgate::protocol::version::{Version, Versions};
 
 use crate::{Files, short};
@@ -12,29 +14,37 @@ use crate::{Files, short};
 const UPSTREAM: &str = "upstreams: { u: { url: http://127.0.0.1:3000/mcp } }\n";
 
 /// Every key with a value that is not its default.
-const EVERY_KEY: &str = r#"
-listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s }
+pub(crate) const EVERY_KEY: &str = r#"
+listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s, trusted_proxies: [ 10.0.0.0/8, "::1" ], forwarded: forwarded }
 status: { address: 127.0.0.1:0 }
 log: { access: off, file: access.log, backlog_bytes_max: 2Mi }
+shutdown: { notice: 1s, timeout: 10s, streams: end }
 upstreams:
   u:
     url: http://127.0.0.1:3000/mcp?x=1
     connect_timeout: 250ms
     response_header_timeout: 1m
+    response_idle_timeout: 2m
     idle_timeout: 1s
     idle_connections_max: 0
+    http: 2
+    http2_streams_max: 7
+    http2_ping_interval: 5s
+    forwarded: both
 routes:
   - name: r
     path: /x/
     upstream: u
     hosts: [ A.example, "[::1]" ]
     origins: [ https://app.example ]
+    cors: { headers: [ X-Tenant ], max_age: 5m, credentials: true }
     protocol:
       versions: [ "2026-07-28", "2025-06-18" ]
       routing_headers: { missing: mirror, legacy: refuse }
       legacy_refusals: status
     bounds:
       body_bytes_max: 1Mi
+      stream_bytes_max: 32Mi
       buffer_bytes: 4Ki
       body_idle_timeout: 1s
       drain_bytes_max: 0
@@ -46,6 +56,9 @@ routes:
       id_bytes_max: 64
       sessions_max: 5
       session_idle_timeout: 1h
+    streams: { keep_alive: 15s, idle_timeout: 2h }
+    deadline: { call: 30s, tools: { slow_report: 10m, "on": off } }
+  - { name: all, pass: true, path: /all/*, upstream: u }
 "#;
 
 #[test]
@@ -93,7 +106,7 @@ fn every_key_reaches_the_plan() {
     let bounds = format!("{:?}", route.bounds);
     assert_eq!(
         bounds,
-        "Bounds { body_bytes_max: 1048576, buffer_bytes: 4096, body_idle_timeout: 1s, \
+        "Bounds { body_bytes_max: 1048576, stream_bytes_max: 33554432, buffer_bytes: 4096, body_idle_timeout: 1s, \
          drain_bytes_max: 0, drain_timeout: 2s, message: Bounds { depth_max: 32, \
          keys_max: 64, method_bytes_max: 64, name_bytes_max: 1024, id_bytes_max: 64 }, \
          sessions_max: 5, session_idle_timeout: 3600s }"
@@ -109,6 +122,49 @@ fn every_key_reaches_the_plan() {
         (upstream.idle_timeout, upstream.idle_connections_max),
         (Duration::from_secs(1), 0)
     );
+    assert_eq!((upstream.http, upstream.http2_streams_max), (Http::V2, 7));
+    assert_eq!(upstream.http2_ping_interval, Duration::from_secs(5));
+}
+
+#[test]
+fn a_version_of_http_is_written_with_or_without_quotes() {
+    for (written, http) in [
+        ("1.1", Http::V1),
+        ("\"1.1\"", Http::V1),
+        ("2", Http::V2),
+        ("\"2\"", Http::V2),
+        ("auto", Http::Auto),
+    ] {
+        let text = format!(
+            "upstreams: {{ u: {{ url: http://127.0.0.1:3000/mcp, http: {written} }} }}\n\
+             routes: [ {{ name: r, upstream: u }} ]\n"
+        );
+        let plan = Files::new(&[("p.yaml", &text)]).load().unwrap().plan;
+        assert_eq!(plan.routes[0].upstream.http, http, "{written}");
+    }
+}
+
+#[test]
+fn every_key_of_an_answer_reaches_the_plan() {
+    let plan = Files::new(&[("p.yaml", EVERY_KEY)]).load().unwrap().plan;
+    let route = &plan.routes[0];
+    let response_idle_timeout = route.upstream.response_idle_timeout;
+    assert_eq!(response_idle_timeout, Duration::from_secs(120));
+    assert_eq!(plan.shutdown.streams, StreamEnd::End);
+    let streams = Streams {
+        keep_alive: Some(Duration::from_secs(15)),
+        idle_timeout: Duration::from_secs(7200),
+    };
+    assert_eq!(route.streams, streams);
+    for (tool, limit, seconds) in [
+        (None, "deadline.call", 30),
+        (Some("other"), "deadline.call", 30),
+        (Some("slow_report"), "deadline.tools", 600),
+    ] {
+        let expected = Some((limit, Duration::from_secs(seconds)));
+        assert_eq!(route.deadline.of(tool), expected, "{tool:?}");
+    }
+    assert_eq!(route.deadline.of(Some("on")), None);
 }
 
 #[test]

@@ -126,7 +126,11 @@ fn body_faults() -> Vec<(&'static str, BodyFault)> {
         BodyFault::TransferCoding => [BodyFault::TransferCoding],
         BodyFault::MediaType { .. } => [BodyFault::MediaType { found: "text/plain".into() }],
         BodyFault::ContentEncoding { .. } => [BodyFault::ContentEncoding { found: "gzip".into() }],
-        BodyFault::TooLarge { .. } => [BodyFault::TooLarge { max: 4 << 20 }],
+        BodyFault::TooLarge { .. } => [
+            BodyFault::TooLarge { limit: "bounds.body_bytes_max", max: 4 << 20 },
+            BodyFault::TooLarge { limit: "bounds.stream_bytes_max", max: 256 << 20 },
+        ],
+        BodyFault::Padding { .. } => [BodyFault::Padding { max: 64 << 10 }],
         BodyFault::Timeout { .. } => [BodyFault::Timeout { max: Duration::from_secs(30) }],
         BodyFault::Broken => [BodyFault::Broken],
     })
@@ -286,6 +290,11 @@ fn upstream_faults() -> Vec<(&'static str, UpstreamFault)> {
                 upstream: upstream(),
                 limit: "response_header_timeout",
                 max: Duration::from_secs(300),
+            },
+            UpstreamFault::Timeout {
+                upstream: upstream(),
+                limit: "deadline.tools",
+                max: Duration::from_secs(600),
             },
         ],
         UpstreamFault::Unreadable { .. } => [UpstreamFault::Unreadable {

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::gateway::place;
-use crate::policy::plan::{Bounds, Cors, Hosts, LegacyRefusals, Origins, Upstream};
+use crate::policy::plan::{
+    Bounds, Cors, Deadlines, Hosts, LegacyRefusals, Origins, Streams, Upstream,
+};
 use crate::protocol::frame::{self, Frame, Paths};
 use crate::protocol::version::{Version, Versions};
 
@@ -33,6 +35,8 @@ fn route(missing: Missing, legacy: LegacyHeaders) -> Route {
             legacy_refusals: LegacyRefusals::InBand,
         },
         bounds: Bounds::default(),
+        streams: Streams::default(),
+        deadline: Deadlines::default(),
     }
 }
 

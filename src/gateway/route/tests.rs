@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::policy::plan::{Bounds, Cors, Pass, Protocol, Upstream};
+use crate::policy::plan::{Bounds, Cors, Deadlines, Pass, Protocol, Streams, Upstream};
 
 #[test]
 fn a_host_is_a_name_or_an_address_and_perhaps_a_port() {
@@ -40,113 +40,70 @@ fn a_host_is_a_name_or_an_address_and_perhaps_a_port() {
     }
 }
 
+/// The host that a request of this version with this target and `Host` line names.
+fn named(version: Version, uri: &str, host: Reading<'_>) -> Option<String> {
+    let uri: Uri = uri.parse().unwrap();
+    super::host(version, &uri, host).ok().map(str::to_owned)
+}
+
 #[test]
-fn a_request_names_its_host_one_way() {
-    use Reading::{Absent, Once, Repeated};
-    let of = |version, uri: &str, host| {
-        let uri: Uri = uri.parse().unwrap();
-        authority(version, &uri, host).map(str::to_owned).ok()
-    };
-    for (version, uri, host, named) in [
-        (
-            Version::HTTP_11,
-            "/mcp",
-            Once(&b"a.example"[..]),
-            Some("a.example"),
-        ),
-        (
-            Version::HTTP_10,
-            "/mcp",
-            Once(b"a.example:80"),
-            Some("a.example:80"),
-        ),
-        (Version::HTTP_11, "/mcp", Absent, None),
-        (Version::HTTP_10, "/mcp", Absent, None),
-        (Version::HTTP_11, "/mcp", Repeated, None),
-        (
-            Version::HTTP_11,
-            "http://a.example/mcp",
-            Once(b"A.example"),
-            Some("A.example"),
-        ),
-        (Version::HTTP_11, "http://a.example/mcp", Absent, None),
-        (
-            Version::HTTP_11,
-            "http://b.example/mcp",
-            Once(b"a.example"),
-            None,
-        ),
-        (
-            Version::HTTP_11,
-            "http://a.example:80/mcp",
-            Once(b"a.example"),
-            None,
-        ),
-        (
-            Version::HTTP_11,
-            "http://u@a.example/mcp",
-            Once(b"a.example"),
-            None,
-        ),
-        (
-            Version::HTTP_11,
-            "ftp://a.example/mcp",
-            Once(b"a.example"),
-            None,
-        ),
-        (
-            Version::HTTP_2,
-            "https://a.example/mcp",
-            Absent,
-            Some("a.example"),
-        ),
-        (
-            Version::HTTP_2,
-            "https://a.example:8443/mcp",
-            Once(b"a.example:8443"),
-            Some("a.example:8443"),
-        ),
-        (
-            Version::HTTP_2,
-            "http://[::1]:80/mcp",
-            Absent,
-            Some("[::1]:80"),
-        ),
-        (
-            Version::HTTP_2,
-            "https://a.example/mcp",
-            Once(b"b.example"),
-            None,
-        ),
-        (
-            Version::HTTP_2,
-            "https://a.example/mcp",
-            Once(b"a.example:443"),
-            None,
-        ),
-        (Version::HTTP_2, "https://a.example/mcp", Once(b""), None),
-        (Version::HTTP_2, "https://a.example/mcp", Repeated, None),
-        (Version::HTTP_2, "https://u@a.example/mcp", Absent, None),
-        (Version::HTTP_2, "ftp://a.example/mcp", Absent, None),
-        (Version::HTTP_2, "/mcp", Once(b"a.example"), None),
-        (Version::HTTP_2, "/mcp", Absent, None),
-        (
-            Version::HTTP_3,
-            "https://a.example/mcp",
-            Absent,
-            Some("a.example"),
-        ),
+fn a_request_of_http_1_names_its_host_in_a_line() {
+    for (uri, host, expected) in [
+        ("/mcp", "a.example", Some("a.example")),
+        ("/mcp", "a.example:80", Some("a.example")),
+        ("/mcp", "u@a.example", None),
+        ("/mcp", "", None),
+        ("http://a.example/mcp", "A.example", Some("A.example")),
+        ("http://b.example/mcp", "a.example", None),
+        ("http://a.example:80/mcp", "a.example", None),
+        ("http://u@a.example/mcp", "a.example", None),
+        ("ftp://a.example/mcp", "a.example", None),
     ] {
-        assert_eq!(
-            of(version, uri, host).as_deref(),
-            named,
-            "{version:?} {uri} {host:?}"
-        );
+        for version in [Version::HTTP_10, Version::HTTP_11] {
+            let host = Reading::Once(host.as_bytes());
+            let named = named(version, uri, host);
+            assert_eq!(named.as_deref(), expected, "{uri} {host:?}");
+        }
     }
+    for host in [Reading::Absent, Reading::Repeated] {
+        for uri in ["/mcp", "http://a.example/mcp"] {
+            assert_eq!(named(Version::HTTP_11, uri, host), None);
+        }
+    }
+}
+
+#[test]
+fn a_request_of_later_versions_names_its_host_in_its_target() {
+    for (uri, host, expected) in [
+        ("https://a.example/mcp", None, Some("a.example")),
+        ("http://[::1]:80/mcp", None, Some("[::1]")),
+        (
+            "https://a.example:8443/",
+            Some("A.example:8443"),
+            Some("a.example"),
+        ),
+        ("https://a.example/mcp", Some("b.example"), None),
+        ("https://a.example/mcp", Some("a.example:443"), None),
+        ("https://a.example/mcp", Some(""), None),
+        ("https://u@a.example/mcp", None, None),
+        ("ftp://a.example/mcp", None, None),
+        ("/mcp", Some("a.example"), None),
+        ("/mcp", None, None),
+    ] {
+        let host = host.map_or(Reading::Absent, |host: &str| Reading::Once(host.as_bytes()));
+        for version in [Version::HTTP_2, Version::HTTP_3] {
+            let named = named(version, uri, host);
+            assert_eq!(named.as_deref(), expected, "{uri} {host:?}");
+        }
+    }
+    let repeated = named(Version::HTTP_2, "https://a.example/mcp", Reading::Repeated);
+    assert_eq!(repeated, None);
 }
 
 fn pass(path: &str, endpoints: &[&str]) -> Route {
     Route {
+        streams: Streams::default(),
+        deadline: Deadlines::default(),
         name: String::new(),
         path: path.to_owned(),
         pass: Some(Pass {

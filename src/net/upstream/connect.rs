@@ -84,3 +84,6 @@ async fn reach(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

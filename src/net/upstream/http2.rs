@@ -3,24 +3,29 @@
 //! The streams are counted here. The library would take any number of requests and let those above the
 //! peer's limit wait without a word, which is for ever where streams stay open.
 
+mod body;
+
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
-use h2::{Ping, PingPong, Reason, RecvStream, SendStream};
+use h2::{Ping, PingPong, Reason};
 use http::header::{CONTENT_LENGTH, HOST};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Method, Request, Response, Uri, Version};
-use http_body::SizeHint;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+
+pub(super) use body::Inbound;
+
+use body::Upload;
 
 use super::{Failure, HEAD_BYTES_MAX, Lost, Outbound, look_interval};
 use crate::net::alarm::Alarm;
@@ -85,12 +90,8 @@ impl Connection {
         Ok(Connection { sender, streams })
     }
 
-    /// A place for one more stream, of at most `streams_max`; none where the peer takes no more, or
-    /// where the connection is closing.
-    pub(super) fn slot(&mut self, streams_max: usize) -> Option<Slot> {
-        if self.is_closed() {
-            return None;
-        }
+    /// A place for one more stream, of at most `streams_max`; none where the peer takes no more.
+    pub(super) fn slot(&self, streams_max: usize) -> Option<Slot> {
         let streams_max = streams_max.min(self.sender.current_max_send_streams());
         let reused = self.streams.open_one(streams_max)?;
         Some(Slot {
@@ -241,8 +242,8 @@ impl Slot {
         self.reused
     }
 
-    /// Sends `request`, and waits so long for the head of its answer. Dropping what this gives, or
-    /// this while it is pending, resets the stream and nothing else.
+    /// Sends `request`, and waits so long for the head of its answer, or as long as it is wanted.
+    /// Dropping what this gives, or this while it is pending, resets the stream and nothing else.
     ///
     /// # Errors
     /// What became of the request, which is handed back where the upstream certainly did nothing with
@@ -250,7 +251,7 @@ impl Slot {
     pub(super) async fn send<B: Outbound>(
         &mut self,
         request: Request<B>,
-        wait: Duration,
+        wait: Option<Duration>,
     ) -> Result<Response<Inbound>, Lost<B>> {
         let again = request.body().again();
         let (parts, body) = request.into_parts();
@@ -262,26 +263,26 @@ impl Slot {
             Ok(sent) => sent,
             Err(error) => {
                 let request = Request::from_parts(parts, body);
-                return Err(Lost::Unsent(request, Failure::broken(error)));
+                return Err(Lost::Unsent(Box::new(request), Failure::broken(error)));
             }
         };
         let sent_whole = Arc::new(AtomicBool::new(body.is_end_stream()));
-        if !sent_whole.load(Ordering::Relaxed) {
-            let mut upload = Upload {
-                body,
-                stream,
-                unsent: Bytes::new(),
-                sent_whole: sent_whole.clone(),
-            };
+        if !body.is_end_stream() {
+            let mut upload = Upload::new(body, stream, sent_whole.clone());
             let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut upload).poll(cx))).await;
             self.upload = at_once.is_pending().then(|| tokio::spawn(upload));
         }
-        match timeout(wait, answer).await {
+        let answer = match wait {
+            Some(wait) => timeout(wait, answer).await,
+            None => Ok(answer.await),
+        };
+        match answer {
             Err(_) => Err(Lost::Sent(Failure::HeaderTimeout)),
             Ok(Ok(response)) => Ok(Inbound::of(response, sent_whole)),
             Ok(Err(error)) => Err(match again {
                 Some(body) if is_refused(&error) => {
-                    Lost::Unsent(Request::from_parts(parts, body), Failure::broken(error))
+                    let request = Request::from_parts(parts, body);
+                    Lost::Unsent(Box::new(request), Failure::broken(error))
                 }
                 Some(_) | None => Lost::Sent(Failure::broken(error)),
             }),
@@ -344,131 +345,5 @@ fn head<B: Outbound>(parts: &Parts, body: &B) -> Result<Request<()>, http::Error
     Ok(head)
 }
 
-/// The sending of a body: never more than the peer and the send buffer take.
-struct Upload<B> {
-    body: B,
-    stream: SendStream<Bytes>,
-    unsent: Bytes,
-    /// Set once the end of the body has been sent.
-    sent_whole: Arc<AtomicBool>,
-}
-
-impl<B: Outbound> Upload<B> {
-    /// Hands these bytes over, and tells whether the peer goes on taking bytes.
-    fn send(&mut self, data: Bytes, is_last: bool) -> bool {
-        let sent = self.stream.send_data(data, is_last).is_ok();
-        if is_last && sent {
-            self.sent_whole.store(true, Ordering::Relaxed);
-        }
-        sent && !is_last
-    }
-
-    /// Waits until the peer takes some of what is unsent; tells whether it ever will.
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        self.stream.reserve_capacity(self.unsent.len());
-        while self.stream.capacity() == 0 {
-            match ready!(self.stream.poll_capacity(cx)) {
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => return Poll::Ready(false),
-            }
-        }
-        Poll::Ready(true)
-    }
-}
-
-impl<B: Outbound> Future for Upload<B> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        loop {
-            if !this.unsent.is_empty() {
-                if !ready!(this.poll_room(cx)) {
-                    return Poll::Ready(());
-                }
-                let room = this.stream.capacity().min(this.unsent.len());
-                let piece = this.unsent.split_to(room);
-                let is_last = this.unsent.is_empty() && this.body.is_end_stream();
-                if !this.send(piece, is_last) {
-                    return Poll::Ready(());
-                }
-                continue;
-            }
-            if this.stream.poll_reset(cx).is_ready() {
-                return Poll::Ready(());
-            }
-            match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
-                Some(Ok(frame)) => this.unsent = frame.into_data().unwrap_or_default(),
-                Some(Err(_)) => {
-                    this.stream.send_reset(Reason::CANCEL);
-                    return Poll::Ready(());
-                }
-                None => {
-                    this.send(Bytes::new(), true);
-                    return Poll::Ready(());
-                }
-            }
-        }
-    }
-}
-
-/// The body of an answer.
-#[derive(Debug)]
-pub struct Inbound {
-    stream: RecvStream,
-    /// How many bytes are still to come, where the head said how many there are.
-    left: Option<u64>,
-    /// Whether our own side of the stream came to its end.
-    sent_whole: Arc<AtomicBool>,
-}
-
-impl Inbound {
-    fn of(response: Response<RecvStream>, sent_whole: Arc<AtomicBool>) -> Response<Inbound> {
-        // The library holds the bytes that come against it.
-        let length = response.headers().get(CONTENT_LENGTH);
-        let left = length.and_then(|length| length.to_str().ok()?.parse().ok());
-        response.map(|stream| Inbound {
-            stream,
-            left,
-            sent_whole,
-        })
-    }
-
-    /// The next bytes; none once the upstream has ended its answer.
-    pub(super) fn poll_data(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, h2::Error>>> {
-        let data = ready!(self.stream.poll_data(cx));
-        match &data {
-            Some(Ok(data)) => {
-                // It fails where the stream has ended, whose window nobody needs.
-                let _ = self.stream.flow_control().release_capacity(data.len());
-                let length = data.len() as u64;
-                self.left = self.left.map(|left| left.saturating_sub(length));
-            }
-            Some(Err(error)) if self.is_complete_with(error) => return Poll::Ready(None),
-            Some(Err(_)) | None => {}
-        }
-        Poll::Ready(data)
-    }
-
-    /// Whether an error only says that the rest of a request is not wanted, behind an answer that is
-    /// complete (RFC 9113, section 8.1). The library forgets that the answer had ended.
-    fn is_complete_with(&self, error: &h2::Error) -> bool {
-        let unwanted = error.is_reset()
-            && error.is_remote()
-            && error.reason() == Some(Reason::NO_ERROR)
-            && !self.sent_whole.load(Ordering::Relaxed);
-        unwanted && self.left.is_none_or(|left| left == 0)
-    }
-
-    pub(super) fn is_end_stream(&self) -> bool {
-        self.stream.is_end_stream()
-    }
-
-    pub(super) fn size_hint(&self) -> SizeHint {
-        self.left
-            .map_or_else(SizeHint::default, SizeHint::with_exact)
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,11 @@
 //! What a pool keeps, and for how long.
 
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use http_body_util::Full;
-use tokio::io::{AsyncReadExt, DuplexStream, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::net::TcpListener;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
@@ -144,4 +148,61 @@ async fn a_lease_that_is_dropped_ends_its_connection() {
     drop(lease);
     ends(theirs).await;
     assert!(pool.lock().http1.is_empty());
+}
+
+/// A server that answers every request on every connection, and ends none; how many it took.
+async fn server() -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("a bound socket");
+    let count = Arc::new(AtomicUsize::new(0));
+    let accepted = count.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            accepted.fetch_add(1, Ordering::SeqCst);
+            tokio::spawn(async move {
+                let mut room = [0; 1024];
+                while let Ok(1..) = stream.read(&mut room).await {
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                    let _ = stream.write_all(answer).await;
+                }
+            });
+        }
+    });
+    (address, count)
+}
+
+#[tokio::test]
+async fn a_name_that_moves_is_followed_by_new_connections() {
+    let (before, old) = server().await;
+    let (after, new) = server().await;
+    let now = Arc::new(Mutex::new(before));
+    let name = now.clone();
+    let idle_timeout = Duration::from_millis(100);
+    let upstream = Upstream {
+        idle_timeout,
+        ..Upstream::at("up", "moves", 80, "/")
+    };
+    let resolve: connect::Resolve = Box::new(move |_, _| {
+        let address = *name.lock().expect("no panic");
+        Box::pin(async move { Ok(vec![address]) })
+    });
+    let pool = Pool::resolving(Arc::new(upstream), resolve);
+    let ask = async || {
+        let (answer, lease) = pool
+            .send(Request::new(Kind::default()), None)
+            .await
+            .expect("one");
+        assert!(answer.into_body().is_end_stream());
+        lease.give_back();
+    };
+    ask().await;
+    *now.lock().expect("no panic") = after;
+    // What is in use goes on, and what is idle ends.
+    ask().await;
+    while pool.lock().http1.iter().any(|kept| !kept.is_closed()) {
+        sleep(idle_timeout / 10).await;
+    }
+    ask().await;
+    let counts = [&old, &new].map(|count| count.load(Ordering::SeqCst));
+    assert_eq!(counts, [1, 1]);
 }

@@ -1,4 +1,4 @@
-//! What stands once in a policy: `listen`, `status`, `log` and `defaults`.
+//! What stands once in a policy: `listen`, `status`, `shutdown`, `log` and `defaults`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,7 +7,8 @@ use crate::policy::finding::Origin;
 use crate::policy::host::parse_address;
 use crate::policy::network::Network;
 use crate::policy::plan::{
-    Bounds, Cors, ForwardedBy, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol,
+    Bounds, Cors, Deadlines, ForwardedBy, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol,
+    Shutdown, Streams,
 };
 use crate::policy::unit::{duration, size};
 
@@ -17,6 +18,7 @@ use super::node::Node;
 use super::protocol;
 use super::reader::Reader;
 use super::route::{self, DraftRoute, read_hosts, read_origins};
+use super::stream;
 use super::upstream::{self, DraftUpstream, Target};
 
 /// What was read so far, on top of the defaults.
@@ -24,6 +26,7 @@ use super::upstream::{self, DraftUpstream, Target};
 pub(super) struct Draft {
     pub(super) listen: Listen,
     pub(super) status: Status,
+    pub(super) shutdown: Shutdown,
     pub(super) log: Log,
     pub(super) defaults: Defaults,
     /// Where the addresses were written, if they were.
@@ -51,6 +54,8 @@ impl Default for Status {
 pub(super) struct Defaults {
     pub(super) protocol: Protocol,
     pub(super) bounds: Bounds,
+    pub(super) streams: Streams,
+    pub(super) deadline: Deadlines,
     pub(super) hosts: Option<Hosts>,
     pub(super) origins: Option<Origins>,
     pub(super) cors: Cors,
@@ -58,7 +63,7 @@ pub(super) struct Defaults {
 }
 
 /// The keys that only the gateway file has.
-pub(super) const GATEWAY_KEYS: [&str; 4] = ["listen", "status", "log", "defaults"];
+pub(super) const GATEWAY_KEYS: [&str; 5] = ["listen", "status", "shutdown", "log", "defaults"];
 
 /// The keys of a file. The defaults come before what builds on them.
 pub(super) const ROOT: &[Key<Draft>] = &[
@@ -81,6 +86,13 @@ pub(super) const ROOT: &[Key<Draft>] = &[
                 .map(|address| Origin::from(&address.place));
         },
         show: |d| key::show(STATUS, &d.status),
+    },
+    Key {
+        name: "shutdown",
+        read: |d, n, r| {
+            key::read(n, "`shutdown`", SHUTDOWN, &mut d.shutdown, r);
+        },
+        show: |d| key::show(SHUTDOWN, &d.shutdown),
     },
     Key {
         name: "log",
@@ -142,6 +154,36 @@ const LISTEN: &[Key<Listen>] = &[
         show: |l| Shown::value(duration(l.header_read_timeout)),
     },
     Key {
+        name: "handshake_timeout",
+        read: |l, n, r| r.duration(n, &mut l.handshake_timeout),
+        show: |l| Shown::value(duration(l.handshake_timeout)),
+    },
+    Key {
+        name: "write_idle_timeout",
+        read: |l, n, r| r.duration(n, &mut l.write_idle_timeout),
+        show: |l| Shown::value(duration(l.write_idle_timeout)),
+    },
+    Key {
+        name: "http2_streams_max",
+        read: |l, n, r| r.count(n, 1..=10_000, &mut l.http2_streams_max),
+        show: |l| Shown::value(l.http2_streams_max),
+    },
+    Key {
+        name: "connections_max",
+        read: |l, n, r| r.count(n, 1..=10_000_000, &mut l.connections_max),
+        show: |l| Shown::value(l.connections_max),
+    },
+    Key {
+        name: "connections_per_source_max",
+        read: |l, n, r| r.count(n, 1..=10_000_000, &mut l.connections_per_source_max),
+        show: |l| Shown::value(l.connections_per_source_max),
+    },
+    Key {
+        name: "requests_max",
+        read: |l, n, r| r.count(n, 1..=10_000_000, &mut l.requests_max),
+        show: |l| Shown::value(l.requests_max),
+    },
+    Key {
         name: "trusted_proxies",
         read: |l, n, r| {
             let wanted = "a list of ranges of addresses such as `10.0.0.0/8`";
@@ -176,6 +218,20 @@ const STATUS: &[Key<Status>] = &[Key {
     },
     show: |s| Shown::value(s.address),
 }];
+
+const SHUTDOWN: &[Key<Shutdown>] = &[
+    Key {
+        name: "notice",
+        read: |s, n, r| r.duration(n, &mut s.notice),
+        show: |s| Shown::value(duration(s.notice)),
+    },
+    Key {
+        name: "timeout",
+        read: |s, n, r| r.duration(n, &mut s.timeout),
+        show: |s| Shown::value(duration(s.timeout)),
+    },
+    stream::SHUTDOWN_STREAMS,
+];
 
 /// The words for [`LogFormat`].
 const LOG_FORMATS: [(&str, LogFormat); 3] = [
@@ -227,6 +283,16 @@ const DEFAULTS: &[Key<Defaults>] = &[
         show: |_| Shown::value("as `routes[].bounds`"),
     },
     Key {
+        name: "streams",
+        read: |d, n, r| stream::read_streams(n, &mut d.streams, r),
+        show: |_| Shown::value("as `routes[].streams`"),
+    },
+    Key {
+        name: "deadline",
+        read: |d, n, r| stream::read_deadlines(n, &mut d.deadline, r),
+        show: |_| Shown::value("as `routes[].deadline`"),
+    },
+    Key {
         name: "hosts",
         read: |d, n, r| read_hosts(n, &mut d.hosts, r),
         show: |_| Shown::value("as `routes[].hosts`"),
@@ -269,6 +335,12 @@ pub(super) fn settings(plan: &Plan) -> Vec<Setting> {
         "status",
         &status,
         &Status::default(),
+    ));
+    settings.extend(key::differences(
+        SHUTDOWN,
+        "shutdown",
+        &plan.shutdown,
+        &Shutdown::default(),
     ));
     settings.extend(key::differences(LOG, "log", &plan.log, &Log::default()));
     settings

@@ -9,7 +9,7 @@ use crate::policy::finding::{Finding, Flaw, Origin, Place, shown};
 use crate::policy::unit;
 
 use super::key::suggest;
-use super::node::{Data, Node, Scalar, is_date, mistaken_for};
+use super::node::{Data, Node, Scalar, Word, is_date, mistaken_for};
 
 /// Reads values and collects what is wrong with them.
 pub(super) struct Reader<'a> {
@@ -154,6 +154,29 @@ impl Reader<'_> {
         if millis != u64::MAX {
             *into = Duration::from_millis(millis);
         }
+    }
+
+    /// A time, or `off` for none.
+    pub(super) fn duration_or_off(&mut self, node: &Node, into: &mut Option<Duration>) {
+        if matches!(&node.data, Data::Scalar(scalar) if scalar.text == "off") {
+            *into = None;
+            return;
+        }
+        let before = self.findings.len();
+        let mut time = Duration::ZERO;
+        self.duration(node, &mut time);
+        if self.findings.len() == before {
+            *into = Some(time);
+        }
+    }
+
+    /// Whether the key of an entry is text to every YAML reader; it is reported if it is not.
+    pub(super) fn is_text(&mut self, word: &Word) -> bool {
+        let other = word.plain.then(|| mistaken_for(&word.text)).flatten();
+        if let Some(other) = other {
+            self.refuse(&word.place.alone(), unquoted(&word.text, other));
+        }
+        other.is_none()
     }
 
     /// One of the words of `choices`.

@@ -48,6 +48,7 @@ pub(super) fn resolve(
     let plan = Plan {
         listen: draft.listen,
         status: draft.status.address,
+        shutdown: draft.shutdown,
         log: draft.log,
         routes,
     };
@@ -283,6 +284,7 @@ fn link(
                         .unwrap_or_default(),
                 });
                 if let Some(pass) = &pass
+                    && well
                     && pass.reaches_endpoint(&terms.path)
                 {
                     reader.refuse(origin, unread(&terms.name));
@@ -370,5 +372,7 @@ fn route(terms: Terms, pass: Option<Pass>, upstream: Arc<Upstream>) -> Route {
         upstream,
         protocol: terms.protocol,
         bounds: terms.bounds,
+        streams: terms.streams,
+        deadline: terms.deadline,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::policy::finding::{Flaw, Origin, shown};
 use crate::policy::host::{parse_host, parse_origin, parse_pass_path, parse_route_path};
-use crate::policy::plan::{Bounds, Cors, Hosts, Origins, Protocol, Route};
+use crate::policy::plan::{Bounds, Cors, Deadlines, Hosts, Origins, Protocol, Route, Streams};
 use crate::policy::unit::duration;
 
 use super::gateway::Draft;
@@ -10,6 +10,7 @@ use super::key::{self, Key, Shown};
 use super::node::{Data, Node};
 use super::protocol;
 use super::reader::Reader;
+use super::stream;
 
 /// Most routes of one policy, whatever the number of its files.
 const ROUTES_MAX: usize = 10_000;
@@ -39,6 +40,8 @@ pub(super) struct Terms {
     pub(super) cors: Cors,
     pub(super) protocol: Protocol,
     pub(super) bounds: Bounds,
+    pub(super) streams: Streams,
+    pub(super) deadline: Deadlines,
 }
 
 impl Default for Terms {
@@ -53,6 +56,8 @@ impl Default for Terms {
             cors: Cors::default(),
             protocol: Protocol::default(),
             bounds: Bounds::default(),
+            streams: Streams::default(),
+            deadline: Deadlines::default(),
         }
     }
 }
@@ -126,6 +131,16 @@ const TERMS: &[Key<Terms>] = &[
         },
         show: |t| key::show(protocol::BOUNDS, &t.bounds),
     },
+    Key {
+        name: "streams",
+        read: |t, n, r| stream::read_streams(n, &mut t.streams, r),
+        show: |t| key::show(stream::STREAMS, &t.streams),
+    },
+    Key {
+        name: "deadline",
+        read: |t, n, r| stream::read_deadlines(n, &mut t.deadline, r),
+        show: |t| key::show(stream::DEADLINES, &t.deadline),
+    },
 ];
 
 pub(super) const CORS: &[Key<Cors>] = &[
@@ -193,6 +208,8 @@ fn read_one(node: &Node, draft: &Draft, reader: &mut Reader<'_>) -> DraftRoute {
         cors: defaults.cors.clone(),
         protocol: defaults.protocol.clone(),
         bounds: defaults.bounds,
+        streams: defaults.streams,
+        deadline: defaults.deadline.clone(),
         ..Terms::default()
     };
     let what = match node.find("name").map(|name| &name.data) {
@@ -232,12 +249,14 @@ fn check_pass(node: &Node, what: &str, reader: &mut Reader<'_>) {
         let hint = "write the path, such as `/health`, or `/oauth/*` for all below it";
         reader.refuse(&node.place, Flaw::new(cause, hint));
     }
-    if let Some(protocol) = node.find("protocol") {
-        let flaw = Flaw::new(
-            "nothing is enforced by `protocol` where requests pass through unread",
-            "remove it, or remove `pass`",
-        );
-        reader.refuse(&protocol.place, flaw);
+    for key in ["protocol", "deadline"] {
+        if let Some(value) = node.find(key) {
+            let flaw = Flaw::new(
+                format!("nothing is enforced by `{key}` where requests pass through unread"),
+                "remove it, or remove `pass`",
+            );
+            reader.refuse(&value.place, flaw);
+        }
     }
 }
 

@@ -101,6 +101,11 @@ const TARGET: &[Key<Target>] = &[
         show: |t| Shown::value(duration(t.upstream.response_header_timeout)),
     },
     Key {
+        name: "response_idle_timeout",
+        read: |t, n, r| r.duration(n, &mut t.upstream.response_idle_timeout),
+        show: |t| Shown::value(duration(t.upstream.response_idle_timeout)),
+    },
+    Key {
         name: "idle_timeout",
         read: read_idle_timeout,
         show: |t| Shown::value(duration(t.upstream.idle_timeout)),

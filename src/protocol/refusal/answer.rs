@@ -1,63 +1,15 @@
 //! A refusal as an HTTP response: which status, which body, in which form the client reads it.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::telling::{Data, Telling};
+use crate::protocol;
+use crate::protocol::media::{self, Accepts};
 use crate::protocol::version::Era;
-
-/// Which form of answer a client accepts, of the two that we have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Accepts {
-    /// `application/json`: wherever it is acceptable, or where nothing that we have is.
-    Json,
-    /// `text/event-stream` and not JSON.
-    EventStream,
-}
-
-impl Accepts {
-    /// Reads the value of an `Accept` header (RFC 9110, 12.5.1): of the ranges that match a form,
-    /// the most specific one says whether it is acceptable.
-    fn of(accept: Option<&HeaderValue>) -> Accepts {
-        let accept = accept.and_then(|line| line.to_str().ok()).unwrap_or("*/*");
-        let json = is_acceptable(accept, "application/json", "application/*");
-        let stream = is_acceptable(accept, "text/event-stream", "text/*");
-        if stream && !json {
-            Accepts::EventStream
-        } else {
-            Accepts::Json
-        }
-    }
-}
-
-fn is_acceptable(accept: &str, form: &str, group: &str) -> bool {
-    let mut found = None;
-    for range in accept.split(',') {
-        let mut parts = range.split(';').map(str::trim);
-        let name = parts.next().unwrap_or_default();
-        let ranks = [(form, 2), (group, 1), ("*/*", 0)];
-        let rank = ranks
-            .iter()
-            .find(|(known, _)| name.eq_ignore_ascii_case(known));
-        if let Some((_, rank)) = rank
-            && found.is_none_or(|(best, _)| *rank > best)
-        {
-            found = Some((*rank, !parts.any(is_zero_weight)));
-        }
-    }
-    found.is_some_and(|(_, acceptable)| acceptable)
-}
-
-/// Whether a parameter of a media range says that the range is not acceptable.
-fn is_zero_weight(parameter: &str) -> bool {
-    let weight = parameter
-        .strip_prefix("q=")
-        .or_else(|| parameter.strip_prefix("Q="));
-    weight.and_then(|weight| weight.parse::<f32>().ok()) == Some(0.0)
-}
 
 /// Whom a refusal is told to: as much as was known when it was refused.
 #[derive(Debug)]
@@ -115,8 +67,8 @@ pub fn answer(telling: &Telling, to: &Addressee) -> Response<Bytes> {
     } else {
         let json = error(telling, to.id.as_deref());
         match Accepts::of(to.accept.as_ref()) {
-            Accepts::Json => ("application/json", json),
-            Accepts::EventStream => ("text/event-stream", event(&json)),
+            Accepts::Json => (media::JSON, json),
+            Accepts::EventStream => (media::EVENT_STREAM, protocol::event::message(&json)),
         }
     };
     let mut response = Response::new(Bytes::from(body));
@@ -126,10 +78,19 @@ pub fn answer(telling: &Telling, to: &Addressee) -> Response<Bytes> {
     if let Some(allow) = telling.allow {
         headers.insert(ALLOW, HeaderValue::from_static(allow));
     }
+    if let Some(seconds) = telling.retry_after {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
     if to.closes || telling.closes {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+/// The event that tells a refusal in a stream that has begun, to the request with this raw id.
+#[must_use]
+pub fn event(telling: &Telling, id: Option<&[u8]>) -> Vec<u8> {
+    protocol::event::message(&error(telling, id))
 }
 
 /// The answer to OPTIONS: what may be asked of a path.
@@ -167,35 +128,28 @@ fn problem(telling: &Telling, status: StatusCode) -> Vec<u8> {
     serde_json::to_vec(&problem).unwrap_or_default()
 }
 
-fn event(json: &[u8]) -> Vec<u8> {
-    [b"event: message\ndata: ", json, b"\n\n"].concat()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn json_is_chosen_wherever_it_is_acceptable() {
-        for (accept, accepts) in [
-            ("application/json, text/event-stream", Accepts::Json),
-            ("text/event-stream, application/json;q=0.1", Accepts::Json),
-            ("text/event-stream", Accepts::EventStream),
-            ("TEXT/Event-Stream; q=1", Accepts::EventStream),
-            (
-                "text/event-stream, application/json;q=0",
-                Accepts::EventStream,
-            ),
-            ("text/event-stream;q=0", Accepts::Json),
-            ("application/json;q=0.0, */*", Accepts::EventStream),
-            ("*/*;q=0, text/*", Accepts::EventStream),
-            ("text/html", Accepts::Json),
-            ("*/*", Accepts::Json),
-        ] {
-            let line = HeaderValue::from_static(accept);
-            assert_eq!(Accepts::of(Some(&line)), accepts, "{accept}");
-        }
-        assert_eq!(Accepts::of(None), Accepts::Json);
+    fn where_requests_pass_unread_a_problem_is_told() {
+        let telling = Telling::own("host", 403, "no such host".to_owned());
+        let to = Addressee {
+            accept: Some(HeaderValue::from_static("text/event-stream")),
+            id: None,
+            era: None,
+            in_band: true,
+            probe: false,
+            problem: true,
+            closes: false,
+        };
+        let answer = answer(&telling, &to);
+        assert_eq!(answer.status(), 403);
+        assert_eq!(answer.headers()[CONTENT_TYPE], "application/problem+json");
+        let problem =
+            br#"{"status":403,"title":"Forbidden","detail":"no such host","reason":"host"}"#;
+        assert_eq!(answer.body()[..], problem[..]);
     }
 
     #[test]

@@ -72,6 +72,12 @@ impl Client {
         self.read()
     }
 
+    /// Sends a request and reads its answer, or says what was wrong with it.
+    pub(crate) fn try_exchange(&mut self, request: &Request) -> Result<Response, Fault> {
+        self.send(request);
+        self.try_read()
+    }
+
     /// Reads the answer to a request that was no HEAD.
     pub(crate) fn read(&mut self) -> Response {
         self.try_read()

@@ -1,6 +1,7 @@
 //! A fake upstream that speaks HTTP/2, frame by frame and without a library, so that it can say
 //! anything at any time. It reads no header block: a request is known by its body.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -93,7 +94,7 @@ impl Reply2 {
 }
 
 /// A request as it arrived.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Call {
     /// Which connection it came on, counted from 0.
     pub(crate) connection: usize,
@@ -103,6 +104,19 @@ pub(crate) struct Call {
     pub(crate) complete: bool,
     /// The code with which the gateway reset the stream, if it did.
     pub(crate) reset: Option<u32>,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (stream, complete, reset) = (self.stream, self.complete, self.reset);
+        let body = String::from_utf8_lossy(&self.body);
+        let shown: String = body.chars().take(1000).collect();
+        write!(
+            f,
+            "{stream} on {} (complete: {complete}, reset: {reset:?}): {shown}",
+            self.connection
+        )
+    }
 }
 
 impl Call {
@@ -121,6 +135,8 @@ pub(crate) struct Log2 {
     pub(crate) connections: Vec<Option<Fault>>,
     pub(crate) calls: Vec<Call>,
     pub(crate) pings: usize,
+    /// How often settings of ours were confirmed.
+    pub(crate) confirmed: usize,
 }
 
 impl Log2 {
@@ -147,6 +163,8 @@ pub(crate) struct Manners {
     pub(crate) answers_pings: bool,
     /// Whether it makes room for more of a request's body.
     pub(crate) reads: bool,
+    /// Whether it answers a request that has only begun.
+    pub(crate) early: bool,
 }
 
 impl Default for Manners {
@@ -155,6 +173,7 @@ impl Default for Manners {
             streams_max: None,
             answers_pings: true,
             reads: true,
+            early: false,
         }
     }
 }
@@ -319,6 +338,7 @@ impl Peer {
                 self.change(stream, |call| call.reset = Some(u32::from_be_bytes(code)));
             }
             SETTINGS if flags & ACK == 0 => self.write(SETTINGS, ACK, 0, &[]),
+            SETTINGS => self.shared.note(|log| log.confirmed += 1),
             PING if flags & ACK == 0 => {
                 self.shared.note(|log| log.pings += 1);
                 if self.manners.answers_pings {
@@ -327,8 +347,15 @@ impl Peer {
             }
             _ => {}
         }
-        if matches!(kind, HEADERS | DATA) && flags & END_STREAM != 0 {
+        let ended = matches!(kind, HEADERS | DATA) && flags & END_STREAM != 0;
+        if ended {
             self.change(stream, |call| call.complete = true);
+        }
+        if if self.manners.early {
+            kind == HEADERS
+        } else {
+            ended
+        } {
             self.answer(stream);
         }
         Ok(())

@@ -37,8 +37,13 @@ fn a_stream_keeps_its_bytes_however_it_is_framed() {
                 assert_eq!(kind, "text/event-stream");
                 assert!(answer.framing != Framing::UntilClose, "{stream:?}");
                 assert_eq!(client.exchange(&request).text(), *stream);
+                let end = match *stream {
+                    "" => "no_response",
+                    stream if stream.ends_with("its end") => "half_event",
+                    _ => "complete",
+                };
                 for record in site.records(2) {
-                    assert_eq!(record["end"], "complete", "{record}");
+                    assert_eq!(record["end"], end, "{record}");
                     assert_eq!(record["bytes_out"], stream.len(), "{record}");
                 }
             }

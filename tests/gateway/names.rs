@@ -1,0 +1,9 @@
+//! Who asks, from which page, for which host and path: browsers, proxies, and routes that pass.
+
+mod browser;
+mod page;
+mod pass;
+mod preflight;
+mod sender;
+mod slash;
+mod upload;
