@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::network::Network;
+use super::tls::{ListenTls, UpstreamTls};
+use super::url::Scheme;
 use crate::protocol::frame;
 use crate::protocol::version::{Version, Versions};
 
@@ -18,10 +20,10 @@ pub struct Plan {
     pub listen: Listen,
     /// Where `/healthz` and `/readyz` are served.
     pub status: SocketAddr,
-    /// How the process ends.
-    pub shutdown: Shutdown,
     /// The access log.
     pub log: Log,
+    /// How the process ends.
+    pub shutdown: Shutdown,
     /// The routes, in the order of the files.
     pub routes: Vec<Arc<Route>>,
 }
@@ -53,6 +55,8 @@ pub struct Listen {
     pub trusted_proxies: Vec<Network>,
     /// The fields in which they say it; what stands in others is believed of nobody.
     pub forwarded: ForwardedBy,
+    /// Who we are and whom we let in, if clients come over TLS.
+    pub tls: Option<ListenTls>,
 }
 
 impl Default for Listen {
@@ -70,31 +74,7 @@ impl Default for Listen {
             requests_max: 10_000,
             trusted_proxies: Vec::new(),
             forwarded: ForwardedBy::XForwarded,
-        }
-    }
-}
-
-/// How the process ends when it is told to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shutdown {
-    /// How long new work is still taken once the probes say that there should be none: whoever
-    /// sends it learns of that only with the next probe.
-    pub notice: Duration,
-    /// How long requests in flight may then take to finish; what is left is broken off.
-    pub timeout: Duration,
-    /// What becomes then of the streams that have no end of their own: subscriptions, and those that
-    /// older clients open by GET.
-    pub streams: StreamEnd,
-}
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        Shutdown {
-            notice: Duration::from_secs(2),
-            // With the notice and the last lines of the log, within the 30 s that Kubernetes grants.
-            timeout: Duration::from_secs(25),
-            // Where a process ends, another one mostly takes its place, and clients are to find it.
-            streams: StreamEnd::Break,
+            tls: None,
         }
     }
 }
@@ -139,6 +119,31 @@ pub enum LogFormat {
     Text,
     /// No access log.
     Off,
+}
+
+/// How the process ends once it is told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shutdown {
+    /// How long new work is still taken once the probes say that there should be none: whoever
+    /// sends it learns of that only with the next probe.
+    pub notice: Duration,
+    /// How long requests in flight may then take to finish; what is left is broken off.
+    pub timeout: Duration,
+    /// What becomes of the streams that have no end of their own: subscriptions, and those that
+    /// older clients open by GET.
+    pub streams: StreamEnd,
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Shutdown {
+            notice: Duration::from_secs(2),
+            // With the notice and the last lines of the log, within the 30 s that Kubernetes grants.
+            timeout: Duration::from_secs(25),
+            // Where a process ends, another one mostly takes its place, and clients are to find it.
+            streams: StreamEnd::Break,
+        }
+    }
 }
 
 /// How a stream that has no end of its own is ended by us.
@@ -415,7 +420,7 @@ pub struct Upstream {
     pub authority: String,
     /// The host alone, to be resolved (an IPv6 address without its brackets).
     pub host: String,
-    /// The port, 80 unless the URL names one.
+    /// The port, that of the scheme unless the URL names one.
     pub port: u16,
     /// The path of the URL, `/` at least.
     pub path: String,
@@ -441,10 +446,12 @@ pub struct Upstream {
     pub http2_ping_interval: Duration,
     /// How it is told where a request came from.
     pub forwarded: Forwarded,
+    /// Whom we trust and who we are, if the URL is `https://`.
+    pub tls: Option<UpstreamTls>,
 }
 
 /// Which HTTP an upstream speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Http {
     /// HTTP/1.1.
     V1,
@@ -469,6 +476,15 @@ pub enum Forwarded {
 }
 
 impl Upstream {
+    /// How it is spoken to.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        match self.tls {
+            Some(_) => Scheme::Https,
+            None => Scheme::Http,
+        }
+    }
+
     /// The upstream that listens on `host` and `port`, with every default.
     #[must_use]
     pub fn at(name: &str, host: &str, port: u16, path: &str) -> Upstream {
@@ -488,6 +504,7 @@ impl Upstream {
             http2_streams_max: Upstream::HTTP2_STREAMS_MAX,
             http2_ping_interval: Upstream::HTTP2_PING_INTERVAL,
             forwarded: Upstream::FORWARDED,
+            tls: None,
         }
     }
 

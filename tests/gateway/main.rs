@@ -14,6 +14,7 @@ mod faults;
 mod harness;
 mod headers;
 mod hosts;
+mod http2;
 mod hygiene;
 mod limits;
 mod names;
