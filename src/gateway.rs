@@ -7,6 +7,7 @@ mod discover;
 mod forward;
 mod handshake;
 mod hop;
+mod intake;
 mod message;
 mod outbound;
 mod pass;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::agree::{self, Routing};
 use super::cors::{self, Cors};
 use super::forward::{Destination, Farewell};
+use super::intake::{self, Intake};
 use super::message::Message;
 use super::outbound::{Outbound, Pool};
 use super::place::{self, Placed};
@@ -39,6 +40,7 @@ pub struct Gateway(Arc<Running>);
 struct Running {
     listen: Listen,
     log: Log,
+    intake: Intake,
     routes: Vec<Serving>,
     drain: Drain,
 }
@@ -83,6 +85,7 @@ impl Gateway {
         Ok(Gateway(Arc::new(Running {
             listen: plan.listen.clone(),
             log,
+            intake: Intake::new(plan.listen.requests_max),
             routes,
             drain: Drain {
                 begins: drain,
@@ -96,7 +99,8 @@ impl listener::Serve for Gateway {
     type Body = Outgoing;
 
     async fn serve(&self, client: Client, request: Request<Incoming>) -> Response<Outgoing> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        let seat = self.0.intake.seat(&mut head);
         let wants_body = head.method != Method::HEAD;
         let sender = Sender::of(client, &head.headers, &self.0.listen);
         let mut exchange = self
@@ -137,7 +141,7 @@ impl listener::Serve for Gateway {
             cors.expose(response.headers_mut(), origin);
         }
         exchange.status(response.status().as_u16());
-        response.map(|source| Outgoing::new(source, exchange))
+        response.map(|source| Outgoing::new(source, exchange, seat))
     }
 
     fn connection_ended(&self, end: ConnectionEnd) {
@@ -155,6 +159,15 @@ impl listener::Serve for Gateway {
             Level::Warn,
             "a connection could not be accepted",
             &[("error", error)],
+        );
+    }
+
+    fn connections_refused(&self, limit: &'static str, count: u64) {
+        let log = &self.0.log;
+        log.event(
+            Level::Warn,
+            "connections were refused",
+            &[("limit", &limit), ("count", &count)],
         );
     }
 }
@@ -208,18 +221,11 @@ async fn answer<'g>(
     page: &mut Option<Page<'g>>,
 ) -> Result<Response<Source>, Refusal> {
     let fields = Fields::read(&head.headers);
-    let found = route::check_form(&head, &fields, &gateway.listen)
-        .and_then(|()| route::find(&gateway.routes, |serving| &serving.route, &head, &fields));
-    let found = found.and_then(|serving| {
-        to.problem = serving.route.pass.is_some();
-        route::check_origin(&serving.route.origins, fields.origin)?;
-        Ok(serving)
-    });
-    let serving = match found {
+    let serving = match find(gateway, &head, &fields, to) {
         Ok(serving) => serving,
         Err(refusal) => {
             to.closes = !receive::drain_unread(&head, body, &Bounds::default());
-            return Err(refusal.into());
+            return Err(refusal);
         }
     };
     exchange.route(&serving.route);
@@ -236,6 +242,10 @@ async fn answer<'g>(
         *page = Some(Page { cors, origin });
     }
     if serving.route.pass.is_some() {
+        if let Err(fault) = intake::check(&head) {
+            to.closes = !receive::drain_unread(&head, body, &serving.route.bounds);
+            return Err(fault.into());
+        }
         let (route, destination) = (&serving.route, &serving.destination);
         let passed = pass::pass(
             route,
@@ -259,6 +269,7 @@ async fn answer<'g>(
         admit_message(serving, &head, &fields, body, exchange, to).await?
     } else {
         to.closes = !receive::drain_unread(&head, body, &serving.route.bounds);
+        intake::check(&head)?;
         let allow = methods(&serving.route);
         match head.method {
             Method::GET | Method::DELETE => admit_bodiless(serving, &head, &fields, exchange, to)?,
@@ -267,6 +278,22 @@ async fn answer<'g>(
         }
     };
     forward(gateway, serving, head, admitted, sender, exchange).await
+}
+
+/// The route of a request, which its head may take.
+fn find<'g>(
+    gateway: &'g Running,
+    head: &Parts,
+    fields: &Fields<'_>,
+    to: &mut Addressee,
+) -> Result<&'g Serving, Refusal> {
+    to.probe = fields.method == header::Reading::Once(method::DISCOVER.as_bytes());
+    intake::check_hopeless(head)?;
+    route::check_form(head, fields, &gateway.listen)?;
+    let serving = route::find(&gateway.routes, |serving| &serving.route, head, fields)?;
+    to.problem = serving.route.pass.is_some();
+    route::check_origin(&serving.route.origins, fields.origin)?;
+    Ok(serving)
 }
 
 /// The HTTP methods that a route serves, as `Allow` lists them.
@@ -287,9 +314,12 @@ async fn admit_message(
     to: &mut Addressee,
 ) -> Result<Admitted, Refusal> {
     let route = &*serving.route;
-    if let Err(refusal) = receive::check(fields, &body, &route.bounds) {
+    let acceptable = receive::check(fields, &body, &route.bounds)
+        .map_err(Refusal::from)
+        .and_then(|()| Ok(intake::check_size(head, &body, &route.bounds)?));
+    if let Err(refusal) = acceptable {
         to.closes = !receive::drain_unread(head, body, &route.bounds);
-        return Err(refusal.into());
+        return Err(refusal);
     }
     let body = receive::whole(body, &route.bounds).await?;
     exchange.received(body.len() as u64);
@@ -299,6 +329,9 @@ async fn admit_message(
     })?;
     let message = Message::of(&frame);
     let (placed, routing) = judge(serving, &message, fields, &head.headers, exchange, to)?;
+    if !to.probe {
+        intake::check(head)?;
+    }
     let era = placed.era();
     let reading = match (era, message.method()) {
         (Era::Modern, method::DISCOVER) => Reading::Discovery,

@@ -3,6 +3,7 @@
 use http::request::Parts;
 use http::{Uri, Version};
 
+use crate::net::listener::LengthBesideChunks;
 use crate::policy::host::{address, is_loopback};
 use crate::policy::plan::{Hosts, Listen, Origins, Route};
 use crate::policy::url::check_path;
@@ -32,6 +33,9 @@ pub(super) fn check_form(
             limit: "listen.header_bytes_max",
             max: listen.header_bytes_max,
         });
+    }
+    if head.extensions.get::<LengthBesideChunks>().is_some() {
+        return Err(BodyFault::LengthBesideChunks.into());
     }
     match fields.transfer_encoding {
         Reading::Absent => Ok(()),

@@ -114,7 +114,7 @@ impl<B> Kept<B> {
         }
         self.http2.retain_mut(|connection| !connection.is_closed());
         self.http2
-            .iter_mut()
+            .iter()
             .find_map(|connection| connection.slot(streams_max))
     }
 }
@@ -132,7 +132,7 @@ pub struct Lease<B> {
 #[derive(Debug)]
 enum Line<B> {
     Http1(http1::Connection<B>),
-    Http2(http2::Slot),
+    Http2(Box<http2::Slot>),
 }
 
 impl<B: Outbound> Lease<B> {
@@ -160,7 +160,7 @@ impl<B: Outbound> Lease<B> {
             }
             Line::Http2(slot) => {
                 let response = Box::pin(slot.send(request, wait)).await?;
-                Ok(response.map(Inbound::Http2))
+                Ok(response.map(|body| Inbound::Http2(Box::new(body))))
             }
         }
     }
@@ -217,7 +217,7 @@ impl<B: Outbound> Pool<B> {
     /// A connection that is ready: one that is there, or a new one.
     async fn lease(self: &Arc<Self>) -> Result<Lease<B>, Failure> {
         if let Some(slot) = self.lock().slot(self.upstream.http2_streams_max) {
-            return Ok(self.leased(slot.reused(), Line::Http2(slot)));
+            return Ok(self.leased(slot.reused(), Line::Http2(Box::new(slot))));
         }
         while let Some(mut connection) = self.take() {
             if connection.is_ready().await {
@@ -276,14 +276,14 @@ impl<B: Outbound> Pool<B> {
                 let _opening = self.opening.acquire().await;
                 let streams_max = upstream.http2_streams_max;
                 if let Some(slot) = self.lock().slot(streams_max) {
-                    return Ok(self.leased(slot.reused(), Line::Http2(slot)));
+                    return Ok(self.leased(slot.reused(), Line::Http2(Box::new(slot))));
                 }
                 let stream = connect::tcp(&self.resolve, &upstream.host, upstream.port).await?;
-                let mut connection = http2::Connection::over(stream, upstream).await?;
+                let connection = http2::Connection::over(stream, upstream).await?;
                 let slot = connection.slot(streams_max);
                 let slot = slot.ok_or_else(|| Failure::broken("closed at once"))?;
                 self.lock().http2.push(connection);
-                Ok(self.leased(false, Line::Http2(slot)))
+                Ok(self.leased(false, Line::Http2(Box::new(slot))))
             }
         }
     }

@@ -18,10 +18,10 @@ pub struct Plan {
     pub listen: Listen,
     /// Where `/healthz` and `/readyz` are served.
     pub status: SocketAddr,
-    /// The access log.
-    pub log: Log,
     /// How the process ends.
     pub shutdown: Shutdown,
+    /// The access log.
+    pub log: Log,
     /// The routes, in the order of the files.
     pub routes: Vec<Arc<Route>>,
 }
@@ -37,6 +37,18 @@ pub struct Listen {
     pub header_bytes_max: usize,
     /// How long a client may take to send its head, and to begin a request on an idle connection.
     pub header_read_timeout: Duration,
+    /// How long a client may take to agree on a protocol.
+    pub handshake_timeout: Duration,
+    /// How long a client may take nothing of an answer that is there for it.
+    pub write_idle_timeout: Duration,
+    /// Most requests that a client may have in flight on one HTTP/2 connection.
+    pub http2_streams_max: u32,
+    /// Most connections at once.
+    pub connections_max: usize,
+    /// Most connections at once from one address; of IPv6, from one network of 64 bits.
+    pub connections_per_source_max: usize,
+    /// Most requests in flight on all connections.
+    pub requests_max: usize,
     /// The proxies before us, which are believed what they say of where a request came from.
     pub trusted_proxies: Vec<Network>,
     /// The fields in which they say it; what stands in others is believed of nobody.
@@ -50,8 +62,39 @@ impl Default for Listen {
             header_count_max: 64,
             header_bytes_max: 32 << 10,
             header_read_timeout: Duration::from_secs(60),
+            handshake_timeout: Duration::from_secs(10),
+            write_idle_timeout: Duration::from_secs(300),
+            http2_streams_max: 100,
+            connections_max: 10_000,
+            connections_per_source_max: 10_000,
+            requests_max: 10_000,
             trusted_proxies: Vec::new(),
             forwarded: ForwardedBy::XForwarded,
+        }
+    }
+}
+
+/// How the process ends when it is told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shutdown {
+    /// How long new work is still taken once the probes say that there should be none: whoever
+    /// sends it learns of that only with the next probe.
+    pub notice: Duration,
+    /// How long requests in flight may then take to finish; what is left is broken off.
+    pub timeout: Duration,
+    /// What becomes then of the streams that have no end of their own: subscriptions, and those that
+    /// older clients open by GET.
+    pub streams: StreamEnd,
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Shutdown {
+            notice: Duration::from_secs(2),
+            // With the notice and the last lines of the log, within the 30 s that Kubernetes grants.
+            timeout: Duration::from_secs(25),
+            // Where a process ends, another one mostly takes its place, and clients are to find it.
+            streams: StreamEnd::Break,
         }
     }
 }
@@ -96,23 +139,6 @@ pub enum LogFormat {
     Text,
     /// No access log.
     Off,
-}
-
-/// How the process ends once it is told to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shutdown {
-    /// What becomes of the streams that have no end of their own: subscriptions, and those that
-    /// older clients open by GET.
-    pub streams: StreamEnd,
-}
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        Shutdown {
-            // Where a process ends, another one mostly takes its place, and clients are to find it.
-            streams: StreamEnd::Break,
-        }
-    }
 }
 
 /// How a stream that has no end of its own is ended by us.

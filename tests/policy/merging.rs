@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weirgate::policy::file::{Addresses, keys, load};
 use weirgate::policy::plan::{
-    Hosts, LegacyHeaders, LegacyRefusals, Missing, Origins, Plan, StreamEnd, Streams,
+    Hosts, Http, LegacyHeaders, LegacyRefusals, Missing, Origins, Plan, StreamEnd, Streams,
 };
 use weirgate::protocol::version::{Version, Versions};
 
@@ -18,7 +18,7 @@ pub(crate) const EVERY_KEY: &str = r#"
 listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s, trusted_proxies: [ 10.0.0.0/8, "::1" ], forwarded: forwarded }
 status: { address: 127.0.0.1:0 }
 log: { access: off, file: access.log, backlog_bytes_max: 2Mi }
-shutdown: { streams: end }
+shutdown: { notice: 1s, timeout: 10s, streams: end }
 upstreams:
   u:
     url: http://127.0.0.1:3000/mcp?x=1
@@ -27,6 +27,9 @@ upstreams:
     response_idle_timeout: 2m
     idle_timeout: 1s
     idle_connections_max: 0
+    http: 2
+    http2_streams_max: 7
+    http2_ping_interval: 5s
     forwarded: both
 routes:
   - name: r
@@ -118,6 +121,26 @@ fn every_key_reaches_the_plan() {
         (upstream.idle_timeout, upstream.idle_connections_max),
         (Duration::from_secs(1), 0)
     );
+    assert_eq!((upstream.http, upstream.http2_streams_max), (Http::V2, 7));
+    assert_eq!(upstream.http2_ping_interval, Duration::from_secs(5));
+}
+
+#[test]
+fn a_version_of_http_is_written_with_or_without_quotes() {
+    for (written, http) in [
+        ("1.1", Http::V1),
+        ("\"1.1\"", Http::V1),
+        ("2", Http::V2),
+        ("\"2\"", Http::V2),
+        ("auto", Http::Auto),
+    ] {
+        let text = format!(
+            "upstreams: {{ u: {{ url: http://127.0.0.1:3000/mcp, http: {written} }} }}\n\
+             routes: [ {{ name: r, upstream: u }} ]\n"
+        );
+        let plan = Files::new(&[("p.yaml", &text)]).load().unwrap().plan;
+        assert_eq!(plan.routes[0].upstream.http, http, "{written}");
+    }
 }
 
 #[test]

@@ -90,12 +90,8 @@ impl Connection {
         Ok(Connection { sender, streams })
     }
 
-    /// A place for one more stream, of at most `streams_max`; none where the peer takes no more, or
-    /// where the connection is closing.
-    pub(super) fn slot(&mut self, streams_max: usize) -> Option<Slot> {
-        if self.is_closed() {
-            return None;
-        }
+    /// A place for one more stream, of at most `streams_max`; none where the peer takes no more.
+    pub(super) fn slot(&self, streams_max: usize) -> Option<Slot> {
         let streams_max = streams_max.min(self.sender.current_max_send_streams());
         let reused = self.streams.open_one(streams_max)?;
         Some(Slot {

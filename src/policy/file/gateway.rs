@@ -1,4 +1,4 @@
-//! What stands once in a policy: `listen`, `status`, `log`, `shutdown` and `defaults`.
+//! What stands once in a policy: `listen`, `status`, `shutdown`, `log` and `defaults`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,8 +26,8 @@ use super::upstream::{self, DraftUpstream, Target};
 pub(super) struct Draft {
     pub(super) listen: Listen,
     pub(super) status: Status,
-    pub(super) log: Log,
     pub(super) shutdown: Shutdown,
+    pub(super) log: Log,
     pub(super) defaults: Defaults,
     /// Where the addresses were written, if they were.
     pub(super) listen_origin: Option<Origin>,
@@ -63,7 +63,7 @@ pub(super) struct Defaults {
 }
 
 /// The keys that only the gateway file has.
-pub(super) const GATEWAY_KEYS: [&str; 5] = ["listen", "status", "log", "shutdown", "defaults"];
+pub(super) const GATEWAY_KEYS: [&str; 5] = ["listen", "status", "shutdown", "log", "defaults"];
 
 /// The keys of a file. The defaults come before what builds on them.
 pub(super) const ROOT: &[Key<Draft>] = &[
@@ -88,18 +88,18 @@ pub(super) const ROOT: &[Key<Draft>] = &[
         show: |d| key::show(STATUS, &d.status),
     },
     Key {
+        name: "shutdown",
+        read: |d, n, r| {
+            key::read(n, "`shutdown`", SHUTDOWN, &mut d.shutdown, r);
+        },
+        show: |d| key::show(SHUTDOWN, &d.shutdown),
+    },
+    Key {
         name: "log",
         read: |d, n, r| {
             key::read(n, "`log`", LOG, &mut d.log, r);
         },
         show: |d| key::show(LOG, &d.log),
-    },
-    Key {
-        name: "shutdown",
-        read: |d, n, r| {
-            key::read(n, "`shutdown`", stream::SHUTDOWN, &mut d.shutdown, r);
-        },
-        show: |d| key::show(stream::SHUTDOWN, &d.shutdown),
     },
     Key {
         name: "defaults",
@@ -154,6 +154,36 @@ const LISTEN: &[Key<Listen>] = &[
         show: |l| Shown::value(duration(l.header_read_timeout)),
     },
     Key {
+        name: "handshake_timeout",
+        read: |l, n, r| r.duration(n, &mut l.handshake_timeout),
+        show: |l| Shown::value(duration(l.handshake_timeout)),
+    },
+    Key {
+        name: "write_idle_timeout",
+        read: |l, n, r| r.duration(n, &mut l.write_idle_timeout),
+        show: |l| Shown::value(duration(l.write_idle_timeout)),
+    },
+    Key {
+        name: "http2_streams_max",
+        read: |l, n, r| r.count(n, 1..=10_000, &mut l.http2_streams_max),
+        show: |l| Shown::value(l.http2_streams_max),
+    },
+    Key {
+        name: "connections_max",
+        read: |l, n, r| r.count(n, 1..=10_000_000, &mut l.connections_max),
+        show: |l| Shown::value(l.connections_max),
+    },
+    Key {
+        name: "connections_per_source_max",
+        read: |l, n, r| r.count(n, 1..=10_000_000, &mut l.connections_per_source_max),
+        show: |l| Shown::value(l.connections_per_source_max),
+    },
+    Key {
+        name: "requests_max",
+        read: |l, n, r| r.count(n, 1..=10_000_000, &mut l.requests_max),
+        show: |l| Shown::value(l.requests_max),
+    },
+    Key {
         name: "trusted_proxies",
         read: |l, n, r| {
             let wanted = "a list of ranges of addresses such as `10.0.0.0/8`";
@@ -188,6 +218,20 @@ const STATUS: &[Key<Status>] = &[Key {
     },
     show: |s| Shown::value(s.address),
 }];
+
+const SHUTDOWN: &[Key<Shutdown>] = &[
+    Key {
+        name: "notice",
+        read: |s, n, r| r.duration(n, &mut s.notice),
+        show: |s| Shown::value(duration(s.notice)),
+    },
+    Key {
+        name: "timeout",
+        read: |s, n, r| r.duration(n, &mut s.timeout),
+        show: |s| Shown::value(duration(s.timeout)),
+    },
+    stream::SHUTDOWN_STREAMS,
+];
 
 /// The words for [`LogFormat`].
 const LOG_FORMATS: [(&str, LogFormat); 3] = [
@@ -292,13 +336,12 @@ pub(super) fn settings(plan: &Plan) -> Vec<Setting> {
         &status,
         &Status::default(),
     ));
-    settings.extend(key::differences(LOG, "log", &plan.log, &Log::default()));
-    let shutdown = Shutdown::default();
     settings.extend(key::differences(
-        stream::SHUTDOWN,
+        SHUTDOWN,
         "shutdown",
         &plan.shutdown,
-        &shutdown,
+        &Shutdown::default(),
     ));
+    settings.extend(key::differences(LOG, "log", &plan.log, &Log::default()));
     settings
 }

@@ -48,8 +48,8 @@ pub(super) fn resolve(
     let plan = Plan {
         listen: draft.listen,
         status: draft.status.address,
-        log: draft.log,
         shutdown: draft.shutdown,
+        log: draft.log,
         routes,
     };
     Ok(Policy { plan, warnings })

@@ -1,7 +1,7 @@
 //! A refusal as an HTTP response: which status, which body, in which form the client reads it.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -77,6 +77,9 @@ pub fn answer(telling: &Telling, to: &Addressee) -> Response<Bytes> {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(form));
     if let Some(allow) = telling.allow {
         headers.insert(ALLOW, HeaderValue::from_static(allow));
+    }
+    if let Some(seconds) = telling.retry_after {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     if to.closes || telling.closes {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));

@@ -64,6 +64,8 @@ pub enum BodyFault {
     },
     /// A transfer coding other than `chunked`.
     TransferCoding,
+    /// A length beside chunks: hops before us may have gone by the one or by the other.
+    LengthBesideChunks,
     /// The body is too long.
     TooLarge {
         /// The bound, in bytes.
@@ -178,6 +180,14 @@ impl BodyFault {
                 "Transfer-Encoding must be absent or \"chunked\", in one header line".into(),
             )
             .header("Transfer-Encoding"),
+            BodyFault::LengthBesideChunks => Telling::own(
+                "length_beside_chunks",
+                400,
+                "Content-Length may not stand beside Transfer-Encoding".into(),
+            )
+            .header("Content-Length")
+            .hint("send one of the two; whoever stands between may have read the body by either")
+            .closes(),
             BodyFault::TooLarge { max } => Telling::own(
                 "body_too_large",
                 413,
