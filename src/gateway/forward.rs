@@ -63,6 +63,7 @@ impl Destination {
         era: Era,
         sender: &Sender,
     ) -> Result<Request<Outbound>, HttpFault> {
+        let host = named_host(&head);
         head.uri = match head.uri.query() {
             None => self.target.clone(),
             // It was a part of a target already, so that only its length can be too much.
@@ -70,7 +71,6 @@ impl Destination {
                 target(self.upstream(), Some(query)).map_err(|_| HttpFault::TargetTooLong)?
             }
         };
-        let host = named_host(&head);
         depart(&mut head.headers, routing, era);
         self.address(&mut head, host, sender);
         Ok(Request::from_parts(head, Outbound::Whole(body)))
