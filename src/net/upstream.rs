@@ -151,8 +151,11 @@ impl<B: Outbound> Lease<B> {
         }
     }
 
-    async fn send(&mut self, request: Request<B>) -> Result<Response<Inbound>, Lost<B>> {
-        let wait = self.pool.upstream.response_header_timeout;
+    async fn send(
+        &mut self,
+        request: Request<B>,
+        wait: Option<Duration>,
+    ) -> Result<Response<Inbound>, Lost<B>> {
         match &mut self.line {
             Line::Http1(connection) => {
                 let response = connection.send(request, wait).await?;
@@ -192,8 +195,8 @@ impl<B: Outbound> Pool<B> {
         &self.upstream
     }
 
-    /// Sends `request` and waits for the head of the answer. A request is tried again only when
-    /// the upstream certainly did nothing with it.
+    /// Sends `request` and waits so long for the head of the answer; with no limit, the caller keeps
+    /// the time. A request is tried again only when the upstream certainly did nothing with it.
     ///
     /// # Errors
     /// Why no answer came. The request may then have reached the upstream, unless the failure is
@@ -201,11 +204,12 @@ impl<B: Outbound> Pool<B> {
     pub async fn send(
         self: &Arc<Self>,
         mut request: Request<B>,
+        wait: Option<Duration>,
     ) -> Result<(Response<Inbound>, Lease<B>), Failure> {
         let mut attempt = 1;
         loop {
             let mut lease = self.lease().await?;
-            match lease.send(request).await {
+            match lease.send(request, wait).await {
                 Ok(response) => return Ok((response, lease)),
                 Err(Lost::Unsent(back, _)) if attempt < ATTEMPTS_MAX => request = *back,
                 Err(Lost::Unsent(_, failure) | Lost::Sent(failure)) => return Err(failure),

@@ -44,6 +44,7 @@ routes:
       legacy_refusals: status
     bounds:
       body_bytes_max: 1Mi
+      stream_bytes_max: 32Mi
       buffer_bytes: 4Ki
       body_idle_timeout: 1s
       drain_bytes_max: 0
@@ -105,7 +106,7 @@ fn every_key_reaches_the_plan() {
     let bounds = format!("{:?}", route.bounds);
     assert_eq!(
         bounds,
-        "Bounds { body_bytes_max: 1048576, buffer_bytes: 4096, body_idle_timeout: 1s, \
+        "Bounds { body_bytes_max: 1048576, stream_bytes_max: 33554432, buffer_bytes: 4096, body_idle_timeout: 1s, \
          drain_bytes_max: 0, drain_timeout: 2s, message: Bounds { depth_max: 32, \
          keys_max: 64, method_bytes_max: 64, name_bytes_max: 1024, id_bytes_max: 64 }, \
          sessions_max: 5, session_idle_timeout: 3600s }"

@@ -242,8 +242,8 @@ impl Slot {
         self.reused
     }
 
-    /// Sends `request`, and waits so long for the head of its answer. Dropping what this gives, or
-    /// this while it is pending, resets the stream and nothing else.
+    /// Sends `request`, and waits so long for the head of its answer, or as long as it is wanted.
+    /// Dropping what this gives, or this while it is pending, resets the stream and nothing else.
     ///
     /// # Errors
     /// What became of the request, which is handed back where the upstream certainly did nothing with
@@ -251,7 +251,7 @@ impl Slot {
     pub(super) async fn send<B: Outbound>(
         &mut self,
         request: Request<B>,
-        wait: Duration,
+        wait: Option<Duration>,
     ) -> Result<Response<Inbound>, Lost<B>> {
         let again = request.body().again();
         let (parts, body) = request.into_parts();
@@ -272,7 +272,11 @@ impl Slot {
             let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut upload).poll(cx))).await;
             self.upload = at_once.is_pending().then(|| tokio::spawn(upload));
         }
-        match timeout(wait, answer).await {
+        let answer = match wait {
+            Some(wait) => timeout(wait, answer).await,
+            None => Ok(answer.await),
+        };
+        match answer {
             Err(_) => Err(Lost::Sent(Failure::HeaderTimeout)),
             Ok(Ok(response)) => Ok(Inbound::of(response, sent_whole)),
             Ok(Err(error)) => Err(match again {
