@@ -108,8 +108,8 @@ impl Destination {
         head.headers.insert(HOST, self.authority.clone());
     }
 
-    /// Sends `request` and waits for the head of the answer; with a body that is scanned as it
-    /// passes, the exchange keeps the time.
+    /// Sends `request` and waits for the head of the answer; with a body that is still coming in, the
+    /// exchange keeps the time.
     ///
     /// # Errors
     /// [`UpstreamFault::Failed`] and [`UpstreamFault::Timeout`].
@@ -118,10 +118,8 @@ impl Destination {
         request: Request<Outbound>,
     ) -> Result<(Response<Inbound>, Lease), UpstreamFault> {
         let head_timeout = match request.body() {
-            Outbound::Whole(_) | Outbound::Passed(_) => {
-                Some(self.upstream().response_header_timeout)
-            }
-            Outbound::Guarded(_) => None,
+            Outbound::Whole(_) => Some(self.upstream().response_header_timeout),
+            Outbound::Guarded(_) | Outbound::Passed(_) => None,
         };
         let sent = self.pool.send(request, head_timeout).await;
         let (response, lease) = sent.map_err(|failure| self.fault(&failure))?;
