@@ -1,12 +1,15 @@
 //! The stages of one exchange, a file each, in the order of the path through them.
 
+mod admitted;
 mod agree;
 mod answer;
+mod claim;
 mod cors;
 mod discover;
 mod forward;
 mod handshake;
 mod hop;
+mod intake;
 mod message;
 mod outbound;
 mod pass;
@@ -17,5 +20,6 @@ mod relay;
 mod route;
 mod sender;
 mod session;
+mod upload;
 
 pub use relay::Outgoing;

@@ -5,7 +5,7 @@ mod server;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::run::{self, StartError};
+use super::run::{self, Signals, StartError};
 use crate::admin::Readiness;
 use crate::observe::Log;
 use crate::policy::file::Addresses;
@@ -27,6 +27,7 @@ pub fn demo(listen: SocketAddr) -> Result<(), StartError> {
         let policy = Plan::for_single_upstream(&url, addresses)
             .map_err(|errors| failed(io::Error::other(errors.render(false))))?;
         let log = Log::start(&policy.plan.log).map_err(failed)?;
+        let mut signals = Signals::listen()?;
         let readiness = Readiness::starting();
         let started = run::start(&policy.plan, &log, readiness.clone()).await?;
         readiness.ready();
@@ -35,7 +36,7 @@ pub fn demo(listen: SocketAddr) -> Result<(), StartError> {
             .and_then(|()| out.flush())
             .map_err(failed)?;
         drop(out);
-        run::terminated().await.map_err(failed)?;
+        signals.next().await;
         Ok(())
     })
 }

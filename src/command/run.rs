@@ -7,18 +7,26 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, Readiness};
 use crate::gateway::pipeline::Gateway;
-use crate::net::listener;
+use crate::net::descriptor::Descriptors;
+use crate::net::listener::{self, Phase, Shared};
+use crate::net::reload;
+use crate::net::tls::Acceptor;
 use crate::observe::{Level, Log};
 use crate::policy::file::Policy;
-use crate::policy::plan::Plan;
+use crate::policy::plan::{Listen, Plan, Shutdown};
 
 /// How long the last lines of the log may take.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
+/// How long it may take to tell clients that what they wait for is broken off.
+const BREAK_OFF_TIME: Duration = Duration::from_secs(1);
 
 /// Why the gateway could not start.
 #[derive(Debug)]
@@ -84,7 +92,6 @@ pub fn run(policy: &Policy) -> Result<(), StartError> {
         hint: "see the limits on threads and open files of this process",
     })?;
     let ended = runtime.block_on(serve(plan, &log));
-    log.shut_down();
     // Exchanges that are still open are dropped here, and close their records.
     runtime.shutdown_timeout(FLUSH_TIME);
     log.flush(FLUSH_TIME);
@@ -103,6 +110,7 @@ fn start_log(plan: &Plan) -> Result<Log, StartError> {
 }
 
 async fn serve(plan: &Plan, log: &Log) -> Result<(), StartError> {
+    let mut signals = Signals::listen()?;
     let readiness = Readiness::starting();
     let started = start(plan, log, readiness.clone()).await?;
     readiness.ready();
@@ -112,35 +120,70 @@ async fn serve(plan: &Plan, log: &Log) -> Result<(), StartError> {
         // Whoever starts the process reads the addresses from standard error.
         let _ = writeln!(io::stderr(), "{line}");
     }
-    let signal = terminated().await.map_err(|cause| StartError {
-        attempted: "cannot listen for signals".into(),
-        cause,
-        hint: "see the limits of this process",
-    })?;
+    let signal = signals.next().await;
     readiness.draining();
     log.event(Level::Info, "ending", &[("signal", &signal)]);
+    tokio::select! {
+        () = started.drain(plan.shutdown, signal) => {}
+        again = signals.next() => log.event(Level::Warn, "ending at once", &[("signal", &again)]),
+    }
+    let left = started.tasks.len();
+    if left > 0 {
+        log.event(Level::Warn, "breaking off", &[("connections", &left)]);
+    }
+    log.shut_down();
+    started.break_off().await;
     Ok(())
 }
 
-/// A gateway at work: the addresses that it really listens on.
-#[derive(Clone, Copy, Debug)]
+/// A gateway at work.
+#[derive(Debug)]
 pub struct Started {
-    /// Where clients connect.
+    /// Where clients connect; the address that it really listens on.
     pub listen: SocketAddr,
     /// Where the probes are served.
     pub status: SocketAddr,
+    phase: watch::Sender<Phase>,
+    drain: CancellationToken,
+    tasks: TaskTracker,
 }
 
 impl Started {
     /// The line that tells them, with the routes of `plan`.
     fn describe(&self, plan: &Plan) -> String {
-        let mut line = format!("weirgate listening on http://{}", self.listen);
+        let scheme = match plan.listen.tls {
+            Some(_) => "https",
+            None => "http",
+        };
+        let mut line = format!("weirgate listening on {scheme}://{}", self.listen);
         for route in &plan.routes {
             // Writing into a string cannot fail.
             let _ = write!(line, ", {} -> {}", route.path, route.upstream.name);
         }
         let _ = write!(line, ", status on http://{}", self.status);
         line
+    }
+
+    /// Takes no new work, and finishes what there is within the time that `shutdown` grants. Whoever
+    /// sends work here learns that it should not from the probes, and needs time for that; nobody
+    /// does who stands at the keyboard.
+    async fn drain(&self, shutdown: Shutdown, signal: &'static str) {
+        if signal == TERMINATE {
+            sleep(shutdown.notice).await;
+        }
+        self.phase.send_replace(Phase::Draining);
+        self.drain.cancel();
+        self.tasks.close();
+        // What is left then is broken off.
+        let _ = timeout(shutdown.timeout, self.tasks.wait()).await;
+    }
+
+    /// Breaks off what is still open, so that no client takes it for a good end.
+    async fn break_off(&self) {
+        self.phase.send_replace(Phase::Ending);
+        self.tasks.close();
+        // Only a client that takes nothing any more is not done by then.
+        let _ = timeout(BREAK_OFF_TIME, self.tasks.wait()).await;
     }
 }
 
@@ -151,16 +194,71 @@ impl Started {
 pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Started, StartError> {
     let (listener, listen) = bind(plan.listen.address, "listen").await?;
     let (probes, status) = bind(plan.status, "status").await?;
-    let gateway = Gateway::start(plan, log.clone(), CancellationToken::new()).map_err(|cause| {
-        StartError {
-            attempted: "cannot prepare the routes".into(),
-            cause: io::Error::other(cause),
-            hint: "check the urls of the upstreams",
-        }
+    let drain = CancellationToken::new();
+    let gateway = Gateway::start(plan, log.clone(), drain.clone());
+    let gateway = gateway.map_err(|cause| StartError {
+        attempted: "cannot prepare the routes".into(),
+        cause: io::Error::other(cause),
+        hint: "check the urls of the upstreams, and whether this system has randomness to give",
     })?;
+    let acceptor = acceptor(plan, log)?;
     tokio::spawn(admin::serve(probes, readiness, log.clone()));
-    tokio::spawn(listener::serve(listener, plan.listen.clone(), gateway));
-    Ok(Started { listen, status })
+    let (phase, phases) = watch::channel(Phase::Serving);
+    let tasks = TaskTracker::new();
+    let shared = Shared {
+        phases,
+        tasks: tasks.clone(),
+        descriptors: descriptors(&plan.listen, log),
+    };
+    let serving = listener::serve(listener, plan.listen.clone(), acceptor, gateway, shared);
+    tasks.spawn(serving);
+    Ok(Started {
+        listen,
+        status,
+        phase,
+        drain,
+        tasks,
+    })
+}
+
+/// What clients speak TLS with, if the policy says so; from now on it follows its files.
+fn acceptor(plan: &Plan, log: &Log) -> Result<Option<Acceptor>, StartError> {
+    let Some(tls) = &plan.listen.tls else {
+        return Ok(None);
+    };
+    let (acceptor, renewal) = Acceptor::new(tls).map_err(|cause| StartError {
+        attempted: "cannot set up TLS for clients".into(),
+        cause: io::Error::other(cause),
+        hint: "see the certificates in listen.tls, and whether this system has randomness to give",
+    })?;
+    reload::start(vec![renewal], log.clone());
+    Ok(Some(acceptor))
+}
+
+/// Raises the limit of open files, and warns where it is too low for what the policy allows.
+fn descriptors(listen: &Listen, log: &Log) -> Option<Descriptors> {
+    let needed = Descriptors::needed(listen);
+    match Descriptors::raise() {
+        Ok(descriptors) => {
+            if descriptors.max() < needed {
+                log.event(
+                    Level::Warn,
+                    "the limit of open files is low",
+                    &[
+                        ("limit", &descriptors.max()),
+                        ("needed", &needed),
+                        ("hint", &"raise the hard limit (ulimit -Hn), or lower listen.connections_max: a connection may need one to its upstream"),
+                    ],
+                );
+            }
+            Some(descriptors)
+        }
+        Err(error) => {
+            let message = "the limit of open files cannot be raised";
+            log.event(Level::Warn, message, &[("error", &error)]);
+            None
+        }
+    }
 }
 
 async fn bind(
@@ -181,15 +279,41 @@ async fn bind(
     })
 }
 
-/// Waits for the signals by which a process is told to end, and names the one that came.
-///
-/// # Errors
-/// Signals cannot be listened for.
-pub async fn terminated() -> io::Result<&'static str> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
-    })
+/// The signals by which a process is told to end.
+#[derive(Debug)]
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+/// What an orchestrator sends, which also sends the work.
+const TERMINATE: &str = "SIGTERM";
+const INTERRUPT: &str = "SIGINT";
+
+impl Signals {
+    /// Listens for them from now on; until then they end the process at once.
+    ///
+    /// # Errors
+    /// They cannot be listened for.
+    pub fn listen() -> Result<Signals, StartError> {
+        let listening = signal(SignalKind::terminate()).and_then(|terminate| {
+            Ok(Signals {
+                terminate,
+                interrupt: signal(SignalKind::interrupt())?,
+            })
+        });
+        listening.map_err(|cause| StartError {
+            attempted: "cannot listen for signals".into(),
+            cause,
+            hint: "see the limits of this process",
+        })
+    }
+
+    /// Waits for the next of them, and names it.
+    pub async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => TERMINATE,
+            _ = self.interrupt.recv() => INTERRUPT,
+        }
+    }
 }

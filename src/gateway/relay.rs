@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use self::events::{Events, Form};
 use self::flow::Flow;
 use self::patience::Patience;
+use super::intake::Seat;
 use super::outbound::Lease;
 use super::{cors, hop};
 use crate::net::upstream::Inbound;
@@ -37,7 +38,7 @@ const NO: HeaderValue = HeaderValue::from_static("no");
 /// What an answer is made of.
 #[expect(
     clippy::large_enum_variant,
-    reason = "nearly every answer is the upstream's, and is not worth an allocation"
+    reason = "nearly every answer is the upstream's, and would pay for a box"
 )]
 pub(super) enum Source {
     /// An answer of our own; the option empties as it is sent.
@@ -92,13 +93,19 @@ pub(super) struct Drain {
 pub struct Outgoing {
     source: Source,
     exchange: Exchange,
+    /// Held until the answer has been sent or dropped.
+    _seat: Seat,
 }
 
 impl Outgoing {
     /// The answer made of `source`, accounted for in `exchange`.
     #[must_use]
-    pub(super) fn new(source: Source, exchange: Exchange) -> Outgoing {
-        let mut outgoing = Outgoing { source, exchange };
+    pub(super) fn new(source: Source, exchange: Exchange, seat: Seat) -> Outgoing {
+        let mut outgoing = Outgoing {
+            source,
+            exchange,
+            _seat: seat,
+        };
         // A body that is known to be empty is never asked for.
         if outgoing.is_end_stream() {
             outgoing.complete();

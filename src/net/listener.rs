@@ -1,40 +1,47 @@
-//! Accepting clients, and the life of one connection over HTTP/1.1.
+//! Accepting clients.
 
 use std::error::Error;
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending};
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, sleep};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::task::TaskTracker;
 
-use super::alarm::Alarm;
-use super::wire::{InFlight, Watch, wire};
+use super::admission::Admission;
+use super::connection;
+use super::descriptor::{self, Descriptors};
+use super::ending::Phases;
+use super::tls::{self, Acceptor, Fault, Rejected};
 use crate::policy::plan::Listen;
+use crate::protocol::refusal::{CONNECTION_REFUSED, NOT_TLS};
+
+pub use super::ending::Phase;
 
 /// The pause after a failed accept doubles between these: with no descriptor left, trying again at
 /// once would only burn the processor.
 const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(5);
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// The HTTP library answers a head over its own limits with a bare 431; ours lie well below these,
-/// and say which limit it was. Up to this number it keeps header fields on its stack.
-const LIBRARY_HEADERS: usize = 100;
-const LIBRARY_BUFFER_MIN: usize = 128 << 10;
-
-/// How often a client is looked for that has sent more than is read ahead of its exchange: its end
-/// stands behind that.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-
+/// Most connections that are told at once that they are too many; further ones are closed unheard.
+const FAREWELLS_MAX: usize = 64;
+/// How long that may take.
+const FAREWELL_TIME: Duration = Duration::from_secs(1);
+/// How often it is reported that connections were refused.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// After what silence the system asks whether a client is still there, how often, and how many times.
+const PEER_IDLE: Duration = Duration::from_secs(60);
+const PEER_PROBE_INTERVAL: Duration = Duration::from_secs(15);
+const PEER_PROBES: u32 = 4;
 /// Whom a connection leads to, and over what.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -62,7 +69,8 @@ impl Client {
 
 /// What serves the requests of all connections.
 pub trait Serve: Clone + Send + Sync + 'static {
-    /// The body of an answer. It is dropped when the exchange has ended, however it ended.
+    /// The body of an answer. It is dropped when the exchange has ended, however it ended; if it
+    /// fails, the client gets an answer that is visibly cut short.
     type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>
         + Send
         + Unpin
@@ -80,197 +88,247 @@ pub trait Serve: Clone + Send + Sync + 'static {
 
     /// A connection could not be accepted.
     fn accept_failed(&self, error: &io::Error);
+
+    /// So many connections were refused since the last word of it; the last of them because of the
+    /// limit with this key.
+    fn connections_refused(&self, limit: &'static str, count: u64);
 }
+
+/// Stands among the extensions of a request that had a length beside its chunks: hops before us may
+/// have gone by the one, and the HTTP library goes by the other and hides the first.
+#[derive(Clone, Copy, Debug)]
+pub struct LengthBesideChunks;
 
 /// A connection that ended before an exchange, or between two of them in the middle of a head.
 #[derive(Clone, Debug)]
 pub struct ConnectionEnd {
     /// The client.
     pub peer: SocketAddr,
-    /// Bytes received.
+    /// Bytes received, without those of a handshake that failed.
     pub received: u64,
     /// How long the connection stood.
     pub duration: Duration,
     /// What ended it: a stable name.
     pub reason: &'static str,
+    /// More about that, in the words of a library.
+    pub detail: Option<String>,
 }
 
-/// Accepts connections on `listener` for as long as it is polled.
-pub async fn serve(listener: TcpListener, listen: Listen, service: impl Serve) {
-    let mut pause = ACCEPT_PAUSE_MIN;
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                pause = ACCEPT_PAUSE_MIN;
-                tokio::spawn(connection(stream, peer, listen.clone(), service.clone()));
-            }
-            Err(error) => {
-                service.accept_failed(&error);
-                sleep(pause).await;
-                pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
-            }
-        }
-    }
+/// What the connections of a process share.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// How far the process is on its way to its end.
+    pub phases: watch::Receiver<Phase>,
+    /// The tasks of the connections.
+    pub tasks: TaskTracker,
+    /// How many descriptors the process may have, if that is known.
+    pub descriptors: Option<Descriptors>,
 }
 
-/// Serves one connection until it ends.
-async fn connection(stream: TcpStream, peer: SocketAddr, listen: Listen, service: impl Serve) {
-    let begun = Instant::now();
-    // Answers are written whole; waiting for more would only delay the last piece.
-    let _ = stream.set_nodelay(true);
-    let client = Client::new(peer, false);
-    let (wire, watch) = wire(stream);
-    let answering = service_fn(|request| {
-        let exchange = watch.begin_exchange();
-        let answer = service.serve(client.clone(), request);
-        async move {
-            let response = answer.await;
-            Ok::<_, std::convert::Infallible>(response.map(|body| Tracked {
-                body,
-                failure: None,
-                exchange,
-            }))
-        }
-    });
-    let mut library = http1::Builder::new();
-    // The watch over the connection notices a client that has gone, whatever the library reads.
-    library.half_close(true);
-    library.max_buf_size(LIBRARY_BUFFER_MIN.max(listen.header_bytes_max * 4));
-    if listen.header_count_max * 3 / 2 > LIBRARY_HEADERS {
-        library.max_headers(listen.header_count_max * 3 / 2);
-    }
-    let library = library.serve_connection(TokioIo::new(wire), answering);
-    let end = drive(library, &watch, listen.header_read_timeout).await;
-    let reason = match end {
-        End::Client if watch.exchanges() > 0 => return,
-        End::Client => "closed_before_request",
-        End::Silent { head_begun: false } if watch.exchanges() > 0 => return,
-        End::Silent { .. } => "header_read_timeout",
-        End::Gone => return,
-        // The body of an answer failed, and its exchange accounts for that.
-        End::Failed(error) if error.is_user() => return,
-        End::Failed(error) => match watch.idle() {
-            Some(idle) if watch.exchanges() == 0 || idle.head_begun || error.is_parse() => {
-                reason(&error)
-            }
-            // Whoever resets a connection between two exchanges has only ended it.
-            Some(_) | None => return,
-        },
+/// A listener with all that its connections are served by.
+struct Intake<V> {
+    listener: TcpListener,
+    listen: Arc<Listen>,
+    acceptor: Option<Acceptor>,
+    service: V,
+    shared: Shared,
+    admission: Admission,
+    farewells: Arc<Semaphore>,
+}
+
+/// Accepts connections on `listener` until the process takes no more of them. They are encrypted if
+/// there is something to encrypt them with.
+pub async fn serve(
+    listener: TcpListener,
+    listen: Listen,
+    acceptor: Option<Acceptor>,
+    service: impl Serve,
+    shared: Shared,
+) {
+    keep_alive(&listener);
+    let mut phases = shared.phases.clone();
+    let intake = Intake {
+        listener,
+        admission: Admission::new(&listen),
+        listen: Arc::new(listen),
+        acceptor,
+        service,
+        shared,
+        farewells: Arc::new(Semaphore::new(FAREWELLS_MAX)),
     };
-    service.connection_ended(ConnectionEnd {
-        peer,
-        received: watch.received(),
-        duration: begun.elapsed(),
-        reason,
-    });
+    tokio::select! {
+        () = intake.run() => {}
+        _ = phases.wait_for(|phase| *phase > Phase::Serving) => {}
+    }
 }
 
-/// How a connection ended.
-enum End {
-    /// It was closed in good order between two exchanges.
-    Client,
-    /// The client went in the middle of an exchange.
-    Gone,
-    /// No complete head came in time.
-    Silent { head_begun: bool },
-    /// The HTTP library gave up.
-    Failed(hyper::Error),
+/// Lets the system find out about clients that vanished without a word, such as a machine that lost
+/// its power. Accepted sockets have it from their listener, and cost no further call.
+fn keep_alive(listener: &TcpListener) {
+    let probing = TcpKeepalive::new()
+        .with_time(PEER_IDLE)
+        .with_interval(PEER_PROBE_INTERVAL)
+        .with_retries(PEER_PROBES);
+    // Where the system knows none of it, the time limits of the policy are left.
+    let _ = SockRef::from(listener).set_tcp_keepalive(&probing);
 }
 
-/// Drives the library's connection, and watches over it: for the client's end while the library
-/// does not look, and for silence. One timer serves all heads of the connection; it is set anew
-/// only when it fires, so that a request costs no timer.
-async fn drive<C>(library: C, watch: &Watch<TcpStream>, head_timeout: Duration) -> End
-where
-    C: Future<Output = Result<(), hyper::Error>>,
-{
-    let mut library = pin!(library);
-    let mut alarm = Alarm::new(Instant::now() + head_timeout);
-    poll_fn(|cx| {
-        watch.begin_turn();
-        if let Poll::Ready(end) = library.as_mut().poll(cx) {
-            return Poll::Ready(match end {
-                Ok(()) => End::Client,
-                Err(error) => End::Failed(error),
-            });
-        }
-        if watch.poll_gone(cx).is_ready() {
-            return Poll::Ready(End::Gone);
-        }
-        let full = watch.is_full();
-        if full && alarm.deadline() > Instant::now() + LOOK_INTERVAL {
-            alarm.reset(Instant::now() + LOOK_INTERVAL);
-        }
-        while alarm.poll(cx).is_ready() {
-            let now = Instant::now();
-            let deadline = match watch.idle() {
-                None if full => now + LOOK_INTERVAL,
-                None => now + head_timeout,
-                Some(idle) if idle.since + head_timeout > now => idle.since + head_timeout,
-                Some(idle) => {
-                    return Poll::Ready(End::Silent {
-                        head_begun: idle.head_begun,
-                    });
+impl<V: Serve> Intake<V> {
+    async fn run(&self) {
+        let mut pause = ACCEPT_PAUSE_MIN;
+        let mut refusals = Refusals::default();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.accept() => accepted,
+                (limit, count) = refusals.due() => {
+                    self.service.connections_refused(limit, count);
+                    continue;
                 }
             };
-            alarm.reset(deadline);
-        }
-        Poll::Pending
-    })
-    .await
-}
-
-fn reason(error: &hyper::Error) -> &'static str {
-    if error.is_parse_too_large() {
-        "head_too_large"
-    } else if error.is_parse() {
-        "not_http"
-    } else if error.is_incomplete_message() {
-        "closed_in_head"
-    } else {
-        "connection_failed"
-    }
-}
-
-/// A body that keeps its exchange in flight. The library drops what it has not written yet when it
-/// hears that a body failed; so it hears of that only when what came before is written.
-struct Tracked<B: Body> {
-    body: B,
-    failure: Option<Box<dyn Error + Send + Sync>>,
-    exchange: InFlight<TcpStream>,
-}
-
-impl<B> Body for Tracked<B>
-where
-    B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
-{
-    type Data = B::Data;
-    type Error = Box<dyn Error + Send + Sync>;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, Self::Error>>> {
-        let this = &mut *self;
-        if this.failure.is_none() {
-            match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
-                Some(Err(failure)) => this.failure = Some(failure.into()),
-                Some(Ok(frame)) => return Poll::Ready(Some(Ok(frame))),
-                None => return Poll::Ready(None),
+            match accepted {
+                Ok((stream, peer)) => {
+                    pause = ACCEPT_PAUSE_MIN;
+                    if let Err(limit) = self.take(stream, peer) {
+                        refusals.note(limit);
+                    }
+                }
+                Err(error) => {
+                    self.service.accept_failed(&error);
+                    sleep(pause).await;
+                    pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
+                }
             }
-            // Until it asks again, the library has tried to write all that it has.
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
         }
-        ready!(this.exchange.poll_written(cx));
-        Poll::Ready(this.failure.take().map(Err))
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, peer) = self.listener.accept().await?;
+        match self.shared.descriptors {
+            Some(descriptors) if !descriptors.has_room_for(&stream) => Err(descriptor::exhausted()),
+            Some(_) | None => Ok((stream, peer)),
+        }
     }
 
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+    /// Serves a connection, or tells it that there are too many.
+    fn take(&self, stream: TcpStream, peer: SocketAddr) -> Result<(), &'static str> {
+        let tasks = &self.shared.tasks;
+        match self.admission.admit(peer.ip()) {
+            Ok(admitted) => {
+                let phases = Phases::new(self.shared.phases.clone());
+                let (listen, service) = (self.listen.clone(), self.service.clone());
+                let acceptor = self.acceptor.clone();
+                tasks.spawn(async move {
+                    // Answers are written whole; waiting for more would only delay the last piece.
+                    let _ = stream.set_nodelay(true);
+                    match acceptor {
+                        None => plain(stream, peer, &listen, &service, phases).await,
+                        // Its room is a part of every connection that needs none.
+                        Some(acceptor) => {
+                            let serving =
+                                encrypted(stream, peer, &acceptor, &listen, &service, phases);
+                            Box::pin(serving).await;
+                        }
+                    }
+                    drop(admitted);
+                });
+                Ok(())
+            }
+            // Nobody reads what is not encrypted where it should be.
+            Err(limit) if self.acceptor.is_some() => Err(limit),
+            Err(limit) => {
+                if let Ok(permit) = self.farewells.clone().try_acquire_owned() {
+                    tasks.spawn(async move {
+                        let _ = timeout(FAREWELL_TIME, farewell(stream, CONNECTION_REFUSED)).await;
+                        drop(permit);
+                    });
+                }
+                Err(limit)
+            }
+        }
+    }
+}
+
+/// Serves a connection that is not encrypted.
+async fn plain(
+    stream: TcpStream,
+    peer: SocketAddr,
+    listen: &Listen,
+    service: &impl Serve,
+    phases: Phases,
+) {
+    let client = Client::new(peer, false);
+    connection::serve(stream, client, None, listen, service, phases).await;
+}
+
+/// Serves a connection once its handshake is done.
+async fn encrypted(
+    stream: TcpStream,
+    peer: SocketAddr,
+    acceptor: &Acceptor,
+    listen: &Listen,
+    service: &impl Serve,
+    phases: Phases,
+) {
+    let begun = Instant::now();
+    match acceptor.accept(stream, listen.handshake_timeout).await {
+        Ok(stream) => {
+            let protocol = tls::protocol(&stream);
+            let client = Client::new(peer, true);
+            connection::serve(stream, client, protocol, listen, service, phases).await;
+        }
+        Err(Rejected { fault, stream }) => {
+            service.connection_ended(ConnectionEnd {
+                peer,
+                received: 0,
+                duration: begun.elapsed(),
+                reason: fault.reason(),
+                detail: Some(fault.to_string()),
+            });
+            if let Some(stream) = stream {
+                let words = match fault {
+                    Fault::NotTls => NOT_TLS,
+                    _ => b"",
+                };
+                let _ = timeout(FAREWELL_TIME, farewell(stream, words)).await;
+            }
+        }
+    }
+}
+
+/// Tells a client why it is not served, and reads what it sends until it has read that: a socket that
+/// is closed with unread input takes the answer with it.
+async fn farewell(mut stream: TcpStream, words: &[u8]) -> io::Result<()> {
+    stream.write_all(words).await?;
+    stream.shutdown().await?;
+    let mut chunk = [0; 1024];
+    while stream.read(&mut chunk).await? > 0 {}
+    Ok(())
+}
+
+/// Connections that were refused and are not reported yet. A flood of them is a line each second.
+#[derive(Debug, Default)]
+struct Refusals {
+    count: u64,
+    limit: &'static str,
+    reported: Option<Instant>,
+}
+
+impl Refusals {
+    fn note(&mut self, limit: &'static str) {
+        self.count += 1;
+        self.limit = limit;
+    }
+
+    /// Waits until something is to be reported: the last limit that was met, and how many
+    /// connections were refused since the last report.
+    async fn due(&mut self) -> (&'static str, u64) {
+        if self.count == 0 {
+            return pending().await;
+        }
+        if let Some(reported) = self.reported {
+            sleep_until(reported + REPORT_INTERVAL).await;
+        }
+        self.reported = Some(Instant::now());
+        (self.limit, std::mem::take(&mut self.count))
     }
 }

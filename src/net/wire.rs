@@ -1,6 +1,7 @@
 //! The stream under a client's connection. It counts what comes in, notices that the client has
 //! gone even while the HTTP library is not reading, and lingers after the last answer so that a
-//! client which is still sending can read it.
+//! client which is still sending can read it. It keeps the last head that came as it stood, for
+//! what the library does not tell of one.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -18,6 +19,11 @@ use super::gather::{GATHER_BYTES_MAX, gather};
 
 /// Most bytes that are read ahead of the HTTP library while an exchange is in flight.
 const AHEAD_BYTES_MAX: usize = 16 << 10;
+/// What every client of HTTP/2 sends first (RFC 9113, 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Most bytes of a head that are kept as they stood, and how much room is kept for the next one.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+const HEAD_BYTES_USUAL: usize = 2 << 10;
 /// How long a closed connection is read on, and how much of it.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 16 << 20;
@@ -27,6 +33,10 @@ pub trait Peer {
     /// Ready once the peer has ended or reset the connection. It does not wake the task for that
     /// while input is unread.
     fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// Lets the connection be reset when the stream is dropped, so that no reader takes its end for
+    /// that of an answer.
+    fn reset_on_drop(&self);
 }
 
 impl Peer for TcpStream {
@@ -36,6 +46,31 @@ impl Peer for TcpStream {
             Poll::Ready(_) => Poll::Ready(()),
             Poll::Pending => Poll::Pending,
         }
+    }
+
+    fn reset_on_drop(&self) {
+        // It fails only for a socket that has ended already.
+        let _ = self.set_zero_linger();
+    }
+}
+
+/// What a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1, or 1.0.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+impl Protocol {
+    /// What `bytes`, the first of a connection, speak; `None` if that takes more of them.
+    fn of(bytes: &[u8]) -> Option<Protocol> {
+        let common = bytes.len().min(PREFACE.len());
+        if bytes[..common] != PREFACE[..common] {
+            return Some(Protocol::Http1);
+        }
+        (common == PREFACE.len()).then_some(Protocol::Http2)
     }
 }
 
@@ -49,7 +84,11 @@ pub struct Watch<S>(Arc<Mutex<Shared<S>>>);
 
 /// An exchange in flight, until it is dropped.
 #[derive(Debug)]
-pub struct InFlight<S>(Arc<Mutex<Shared<S>>>);
+pub struct InFlight<S> {
+    shared: Arc<Mutex<Shared<S>>>,
+    /// The turn after which what it had to write has been tried, once that is asked for.
+    tried_after: Option<u64>,
+}
 
 #[derive(Debug)]
 struct Shared<S> {
@@ -57,11 +96,17 @@ struct Shared<S> {
     ahead: BytesMut,
     /// The library waits for input itself, and will notice an end itself.
     library_waits: bool,
-    /// The last write did not go through, so that a part of an answer is not written yet.
-    unwritten: bool,
-    /// Who waits for that part to be written.
-    written: Option<Waker>,
+    /// Since when no write has gone through, so that a part of an answer is not written yet.
+    blocked_since: Option<Instant>,
+    /// Who waits for something to be written.
+    waiting: Vec<Waker>,
+    /// How many turns of the connection's task have begun, and what wakes it.
+    turns: u64,
+    driver: Option<Waker>,
     received: u64,
+    written: u64,
+    /// What the library has read since the last exchange ended.
+    head: Vec<u8>,
     exchanges: u64,
     in_flight: usize,
     /// When the last answer was written, or the connection was made; and what was received by the
@@ -92,9 +137,13 @@ pub fn wire<S>(stream: S) -> (Wire<S>, Watch<S>) {
         stream,
         ahead: BytesMut::new(),
         library_waits: false,
-        unwritten: false,
-        written: None,
+        blocked_since: None,
+        waiting: Vec::new(),
+        turns: 0,
+        driver: None,
         received: 0,
+        written: 0,
+        head: Vec::new(),
         exchanges: 0,
         in_flight: 0,
         idle_since: Instant::now(),
@@ -111,22 +160,55 @@ fn lock<S>(shared: &Mutex<Shared<S>>) -> MutexGuard<'_, Shared<S>> {
 
 impl<S> Shared<S> {
     fn note_write(&mut self, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if wrote.is_pending() {
-            self.unwritten = true;
-        } else if std::mem::take(&mut self.unwritten) {
-            self.idle_since = Instant::now();
-            if let Some(waker) = self.written.take() {
-                waker.wake();
+        match &wrote {
+            Poll::Pending if self.blocked_since.is_none() => {
+                self.blocked_since = Some(Instant::now());
+            }
+            Poll::Pending => {}
+            Poll::Ready(wrote) => {
+                self.written += wrote.as_ref().map_or(0, |count| *count as u64);
+                if self.blocked_since.take().is_some() {
+                    self.idle_since = Instant::now();
+                    self.wake_waiting();
+                }
             }
         }
         wrote
     }
+
+    fn wake_waiting(&mut self) {
+        for waker in self.waiting.drain(..) {
+            waker.wake();
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Shared<S> {
+    /// Reads a piece ahead of the library. Ready with whether there was one, or the client has gone.
+    fn poll_read_ahead(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut chunk = [MaybeUninit::uninit(); 4096];
+        let mut buf = ReadBuf::uninit(&mut chunk);
+        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buf));
+        self.received += buf.filled().len() as u64;
+        self.ahead.extend_from_slice(buf.filled());
+        Poll::Ready(read.is_ok() && !buf.filled().is_empty())
+    }
 }
 
 impl<S: AsyncRead + Peer + Unpin> Watch<S> {
-    /// To be called before the library's connection is polled.
-    pub fn begin_turn(&self) {
-        lock(&self.0).library_waits = false;
+    /// To be called before the library has a connection: ready once it is known what the client
+    /// speaks. Only a client of HTTP/2 is waited for until it has sent all by which it is known.
+    pub fn poll_protocol(&self, cx: &mut Context<'_>) -> Poll<Protocol> {
+        let shared = &mut *lock(&self.0);
+        loop {
+            if let Some(protocol) = Protocol::of(&shared.ahead) {
+                return Poll::Ready(protocol);
+            }
+            if !ready!(shared.poll_read_ahead(cx)) {
+                // There is a library for a connection that ends like this, too.
+                return Poll::Ready(Protocol::Http1);
+            }
+        }
     }
 
     /// To be called after the library's connection was polled: ready once the client has gone.
@@ -138,19 +220,33 @@ impl<S: AsyncRead + Peer + Unpin> Watch<S> {
             return Poll::Pending;
         }
         while shared.ahead.len() < AHEAD_BYTES_MAX {
-            let mut chunk = [MaybeUninit::uninit(); 4096];
-            let mut buf = ReadBuf::uninit(&mut chunk);
-            match Pin::new(&mut shared.stream).poll_read(cx, &mut buf) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Err(_)) => return Poll::Ready(()),
-                Poll::Ready(Ok(())) if buf.filled().is_empty() => return Poll::Ready(()),
-                Poll::Ready(Ok(())) => {
-                    shared.received += buf.filled().len() as u64;
-                    shared.ahead.extend_from_slice(buf.filled());
-                }
+            if !ready!(shared.poll_read_ahead(cx)) {
+                return Poll::Ready(());
             }
         }
         shared.stream.poll_ended(cx)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Watch<S> {
+    /// Ends our side in good order, as far as that takes no waiting: nothing was cut off, and over
+    /// TLS that is said.
+    pub fn finish(&self, cx: &mut Context<'_>) {
+        let _ = Pin::new(&mut lock(&self.0).stream).poll_shutdown(cx);
+    }
+}
+
+impl<S> Watch<S> {
+    /// To be called before the library's connection is polled.
+    pub fn begin_turn(&self, cx: &mut Context<'_>) {
+        let shared = &mut *lock(&self.0);
+        shared.library_waits = false;
+        shared.turns += 1;
+        shared.wake_waiting();
+        match &mut shared.driver {
+            Some(driver) => driver.clone_from(cx.waker()),
+            None => shared.driver = Some(cx.waker().clone()),
+        }
     }
 
     /// Whether nothing more is read ahead, so that a client which goes now wakes nobody: whoever
@@ -178,7 +274,44 @@ impl<S: AsyncRead + Peer + Unpin> Watch<S> {
         let mut shared = lock(&self.0);
         shared.exchanges += 1;
         shared.in_flight += 1;
-        InFlight(self.0.clone())
+        shared.head.clear();
+        if shared.head.capacity() > HEAD_BYTES_USUAL {
+            shared.head = Vec::new();
+        }
+        InFlight {
+            shared: self.0.clone(),
+            tried_after: None,
+        }
+    }
+
+    /// Whether the head that the library has just read, which begins with `method`, had a line
+    /// called `name`, whatever the library made of it. To be asked before the exchange begins, and
+    /// only over HTTP/1. What came while another exchange was in flight is not known.
+    #[must_use]
+    pub fn head_had(&self, method: &str, name: &str) -> bool {
+        let shared = lock(&self.0);
+        let head = shared.head.trim_ascii_start();
+        let is_name = |line: &[u8]| {
+            let colon = memchr::memchr(b':', line);
+            colon.is_some_and(|at| line[..at].eq_ignore_ascii_case(name.as_bytes()))
+        };
+        head.starts_with(method.as_bytes())
+            && head
+                .split(|byte| *byte == b'\n')
+                .take_while(|line| !line.trim_ascii_end().is_empty())
+                .any(is_name)
+    }
+
+    /// Bytes written so far.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        lock(&self.0).written
+    }
+
+    /// Since when the client takes nothing of what is there for it.
+    #[must_use]
+    pub fn blocked_since(&self) -> Option<Instant> {
+        lock(&self.0).blocked_since
     }
 
     /// Since when the connection is idle; `None` while an exchange is in flight, or while the
@@ -186,7 +319,7 @@ impl<S: AsyncRead + Peer + Unpin> Watch<S> {
     #[must_use]
     pub fn idle(&self) -> Option<Idle> {
         let shared = lock(&self.0);
-        (shared.in_flight == 0 && !shared.unwritten).then(|| Idle {
+        (shared.in_flight == 0 && shared.blocked_since.is_none()).then(|| Idle {
             since: shared.idle_since,
             head_begun: shared.received > shared.received_before,
         })
@@ -200,20 +333,34 @@ impl<S> Clone for Watch<S> {
 }
 
 impl<S> InFlight<S> {
-    /// Ready once nothing that the library tried to write is left unwritten.
-    pub fn poll_written(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut shared = lock(&self.0);
-        if !shared.unwritten {
+    /// Ready once the connection's task has tried to write all that the library had when this was
+    /// first asked, and nothing of what it tried is left unwritten.
+    pub fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut shared = lock(&self.shared);
+        // The turn that goes on may have written before the last of it was there.
+        let tried_after = *self.tried_after.get_or_insert(shared.turns + 2);
+        let tried = shared.turns >= tried_after;
+        if tried && shared.blocked_since.is_none() {
             return Poll::Ready(());
         }
-        shared.written = Some(cx.waker().clone());
+        shared.waiting.push(cx.waker().clone());
+        if !tried && let Some(driver) = &shared.driver {
+            driver.wake_by_ref();
+        }
         Poll::Pending
+    }
+}
+
+impl<S: Peer> InFlight<S> {
+    /// Lets the connection be reset when it is dropped.
+    pub fn reset_on_drop(&self) {
+        lock(&self.shared).stream.reset_on_drop();
     }
 }
 
 impl<S> Drop for InFlight<S> {
     fn drop(&mut self) {
-        let mut shared = lock(&self.0);
+        let mut shared = lock(&self.shared);
         shared.in_flight -= 1;
         shared.idle_since = Instant::now();
         shared.received_before = shared.received;
@@ -227,16 +374,24 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let shared = &mut *lock(&self.0);
-        if !shared.ahead.is_empty() {
+        let before = buf.filled().len();
+        let read = if shared.ahead.is_empty() {
+            let read = Pin::new(&mut shared.stream).poll_read(cx, buf);
+            shared.library_waits = read.is_pending();
+            shared.received += (buf.filled().len() - before) as u64;
+            read
+        } else {
             let length = shared.ahead.len().min(buf.remaining());
             buf.put_slice(&shared.ahead[..length]);
             shared.ahead.advance(length);
-            return Poll::Ready(Ok(()));
+            if shared.ahead.is_empty() {
+                shared.ahead = BytesMut::new();
+            }
+            Poll::Ready(Ok(()))
+        };
+        if shared.in_flight == 0 && shared.head.len() < HEAD_BYTES_MAX {
+            shared.head.extend_from_slice(&buf.filled()[before..]);
         }
-        let before = buf.filled().len();
-        let read = Pin::new(&mut shared.stream).poll_read(cx, buf);
-        shared.library_waits = read.is_pending();
-        shared.received += (buf.filled().len() - before) as u64;
         read
     }
 }
@@ -272,7 +427,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut lock(&self.0).stream).poll_flush(cx)
+        let shared = &mut *lock(&self.0);
+        let flushed = Pin::new(&mut shared.stream).poll_flush(cx);
+        // What is encrypted already is taken from whoever wrote it, and not yet from us.
+        let noted = shared.note_write(flushed.map_ok(|()| 0));
+        noted.map_ok(|_| ())
     }
 
     /// Ends our side, then reads on for a while: a socket that is closed with unread input resets

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::network::Network;
+use super::tls::{ListenTls, UpstreamTls};
+use super::url::Scheme;
 use crate::protocol::frame;
 use crate::protocol::version::{Version, Versions};
 
@@ -37,10 +39,24 @@ pub struct Listen {
     pub header_bytes_max: usize,
     /// How long a client may take to send its head, and to begin a request on an idle connection.
     pub header_read_timeout: Duration,
+    /// How long a client may take to agree on a protocol.
+    pub handshake_timeout: Duration,
+    /// How long a client may take nothing of an answer that is there for it.
+    pub write_idle_timeout: Duration,
+    /// Most requests that a client may have in flight on one HTTP/2 connection.
+    pub http2_streams_max: u32,
+    /// Most connections at once.
+    pub connections_max: usize,
+    /// Most connections at once from one address; of IPv6, from one network of 64 bits.
+    pub connections_per_source_max: usize,
+    /// Most requests in flight on all connections.
+    pub requests_max: usize,
     /// The proxies before us, which are believed what they say of where a request came from.
     pub trusted_proxies: Vec<Network>,
     /// The fields in which they say it; what stands in others is believed of nobody.
     pub forwarded: ForwardedBy,
+    /// Who we are and whom we let in, if clients come over TLS.
+    pub tls: Option<ListenTls>,
 }
 
 impl Default for Listen {
@@ -50,8 +66,15 @@ impl Default for Listen {
             header_count_max: 64,
             header_bytes_max: 32 << 10,
             header_read_timeout: Duration::from_secs(60),
+            handshake_timeout: Duration::from_secs(10),
+            write_idle_timeout: Duration::from_secs(300),
+            http2_streams_max: 100,
+            connections_max: 10_000,
+            connections_per_source_max: 10_000,
+            requests_max: 10_000,
             trusted_proxies: Vec::new(),
             forwarded: ForwardedBy::XForwarded,
+            tls: None,
         }
     }
 }
@@ -101,6 +124,11 @@ pub enum LogFormat {
 /// How the process ends once it is told to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shutdown {
+    /// How long new work is still taken once the probes say that there should be none: whoever
+    /// sends it learns of that only with the next probe.
+    pub notice: Duration,
+    /// How long requests in flight may then take to finish; what is left is broken off.
+    pub timeout: Duration,
     /// What becomes of the streams that have no end of their own: subscriptions, and those that
     /// older clients open by GET.
     pub streams: StreamEnd,
@@ -109,6 +137,9 @@ pub struct Shutdown {
 impl Default for Shutdown {
     fn default() -> Self {
         Shutdown {
+            notice: Duration::from_secs(2),
+            // With the notice and the last lines of the log, within the 30 s that Kubernetes grants.
+            timeout: Duration::from_secs(25),
             // Where a process ends, another one mostly takes its place, and clients are to find it.
             streams: StreamEnd::Break,
         }
@@ -299,10 +330,14 @@ pub enum LegacyRefusals {
 /// What one exchange may make us hold or wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most bytes that a request body may have.
+    /// Most bytes of a request body that is held whole.
     pub body_bytes_max: usize,
-    /// Bytes set aside at once for a body whose length is announced, and the most that is held
-    /// back of an answer that must be read (that to `initialize` or `server/discover`).
+    /// Most bytes of a request body that streams: one over `buffer_bytes` whose headers say all
+    /// that is decided on. Where this is not above `body_bytes_max`, none streams.
+    pub stream_bytes_max: usize,
+    /// The most that is held of a request body that streams, the blanks behind its message
+    /// included, and of an answer that must be read (that to `initialize` or `server/discover`);
+    /// and the bytes set aside at once for a body whose length is announced.
     pub buffer_bytes: usize,
     /// How long a client may pause while it sends a body.
     pub body_idle_timeout: Duration,
@@ -323,6 +358,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Bounds {
             body_bytes_max: 4 << 20,
+            stream_bytes_max: 256 << 20,
             buffer_bytes: 64 << 10,
             body_idle_timeout: Duration::from_secs(30),
             drain_bytes_max: 16 << 20,
@@ -384,7 +420,7 @@ pub struct Upstream {
     pub authority: String,
     /// The host alone, to be resolved (an IPv6 address without its brackets).
     pub host: String,
-    /// The port, 80 unless the URL names one.
+    /// The port, that of the scheme unless the URL names one.
     pub port: u16,
     /// The path of the URL, `/` at least.
     pub path: String,
@@ -392,7 +428,8 @@ pub struct Upstream {
     pub query: Option<String>,
     /// How long a connection may take to be made.
     pub connect_timeout: Duration,
-    /// How long the upstream may take from the request to the head of its answer.
+    /// How long the upstream may take from the end of the request to the head of its answer, and
+    /// for each piece of a request body that streams.
     pub response_header_timeout: Duration,
     /// How long the upstream may pause in the middle of an answer that is no stream of events.
     pub response_idle_timeout: Duration,
@@ -409,10 +446,12 @@ pub struct Upstream {
     pub http2_ping_interval: Duration,
     /// How it is told where a request came from.
     pub forwarded: Forwarded,
+    /// Whom we trust and who we are, if the URL is `https://`.
+    pub tls: Option<UpstreamTls>,
 }
 
 /// Which HTTP an upstream speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Http {
     /// HTTP/1.1.
     V1,
@@ -437,6 +476,15 @@ pub enum Forwarded {
 }
 
 impl Upstream {
+    /// How it is spoken to.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        match self.tls {
+            Some(_) => Scheme::Https,
+            None => Scheme::Http,
+        }
+    }
+
     /// The upstream that listens on `host` and `port`, with every default.
     #[must_use]
     pub fn at(name: &str, host: &str, port: u16, path: &str) -> Upstream {
@@ -456,6 +504,7 @@ impl Upstream {
             http2_streams_max: Upstream::HTTP2_STREAMS_MAX,
             http2_ping_interval: Upstream::HTTP2_PING_INTERVAL,
             forwarded: Upstream::FORWARDED,
+            tls: None,
         }
     }
 

@@ -5,14 +5,16 @@ mod answer;
 mod header;
 mod http;
 mod message;
+mod overload;
 mod telling;
 mod upstream;
 mod version;
 
 pub use self::answer::{Addressee, answer, event, options};
 pub use self::header::HeaderFault;
-pub use self::http::{BodyFault, HttpFault};
+pub use self::http::{BodyFault, HttpFault, NOT_TLS};
 pub use self::message::MessageFault;
+pub use self::overload::{CONNECTION_REFUSED, OverloadFault};
 pub use self::telling::Telling;
 pub use self::upstream::UpstreamFault;
 pub use self::version::VersionFault;
@@ -29,6 +31,8 @@ pub enum Refusal {
     Version(VersionFault),
     /// The HTTP request around the message.
     Http(HttpFault),
+    /// Too much at once.
+    Overload(OverloadFault),
     /// The server behind us.
     Upstream(UpstreamFault),
 }
@@ -42,6 +46,7 @@ impl Refusal {
             Refusal::Header(fault) => fault.telling(),
             Refusal::Version(fault) => fault.telling(),
             Refusal::Http(fault) => fault.telling(),
+            Refusal::Overload(fault) => fault.telling(),
             Refusal::Upstream(fault) => fault.telling(),
         }
     }
@@ -51,9 +56,11 @@ impl Refusal {
     pub fn detail(&self) -> Option<&str> {
         match self {
             Refusal::Upstream(fault) => fault.detail(),
-            Refusal::Message(_) | Refusal::Header(_) | Refusal::Version(_) | Refusal::Http(_) => {
-                None
-            }
+            Refusal::Message(_)
+            | Refusal::Header(_)
+            | Refusal::Version(_)
+            | Refusal::Http(_)
+            | Refusal::Overload(_) => None,
         }
     }
 }
@@ -79,6 +86,12 @@ impl From<VersionFault> for Refusal {
 impl From<HttpFault> for Refusal {
     fn from(fault: HttpFault) -> Refusal {
         Refusal::Http(fault)
+    }
+}
+
+impl From<OverloadFault> for Refusal {
+    fn from(fault: OverloadFault) -> Refusal {
+        Refusal::Overload(fault)
     }
 }
 

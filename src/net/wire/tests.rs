@@ -14,6 +14,8 @@ impl Peer for DuplexStream {
     fn poll_ended(&self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
+
+    fn reset_on_drop(&self) {}
 }
 
 /// How often the connection's task was woken.
@@ -67,9 +69,13 @@ impl Connection {
         )
     }
 
+    fn begin_turn(&mut self) {
+        self.poll(|this, cx| this.watch.begin_turn(cx));
+    }
+
     /// A turn in which the library does not read.
     fn gone(&mut self) -> bool {
-        self.watch.begin_turn();
+        self.begin_turn();
         self.poll(|this, cx| this.watch.poll_gone(cx).is_ready())
     }
 
@@ -77,7 +83,7 @@ impl Connection {
     fn library_reads(&mut self, most: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; most];
         let mut buf = ReadBuf::new(&mut bytes);
-        self.watch.begin_turn();
+        self.begin_turn();
         let read = self.poll(|this, cx| Pin::new(&mut this.wire).poll_read(cx, &mut buf));
         read.is_ready().then(|| buf.filled().to_vec())
     }
@@ -178,22 +184,35 @@ fn a_connection_is_idle_between_exchanges() {
 #[tokio::test]
 async fn a_connection_is_not_idle_while_an_answer_is_unwritten() {
     let mut connection = Connection::new(16);
-    let exchange = connection.watch.begin_exchange();
-    let written = |connection: &mut Connection, exchange: &InFlight<DuplexStream>| {
-        connection.poll(|_, cx| exchange.poll_written(cx).is_ready())
-    };
-    assert!(written(&mut connection, &exchange));
+    let mut exchange = connection.watch.begin_exchange();
+    let mut written =
+        |connection: &mut Connection| connection.poll(|_, cx| exchange.poll_written(cx).is_ready());
     assert_eq!(connection.library_writes(&[7; 20]), Some(16));
-    assert!(written(&mut connection, &exchange));
+    connection.begin_turn();
+    assert!(
+        !written(&mut connection),
+        "this turn may have written before"
+    );
+    assert!(
+        connection.woken(),
+        "the connection's task is to have another"
+    );
+    for turn in 1..=2 {
+        connection.begin_turn();
+        assert!(connection.woken(), "who waits looks again");
+        assert_eq!(written(&mut connection), turn == 2);
+    }
     assert_eq!(connection.library_writes(&[7; 4]), None);
-    assert!(!written(&mut connection, &exchange));
+    assert!(!written(&mut connection));
     connection.woken();
     let before = Instant::now();
+    assert!(connection.watch.blocked_since().unwrap() <= before);
     connection.client.read_exact(&mut [0; 16]).await.unwrap();
     assert!(connection.woken(), "the library can write again");
     assert_eq!(connection.library_writes(&[7; 4]), Some(4));
     assert!(connection.woken(), "and who waited for that looks again");
-    assert!(written(&mut connection, &exchange));
+    assert!(written(&mut connection));
+    assert_eq!(connection.watch.written(), 20);
     // The same once the exchange is over.
     assert_eq!(connection.library_writes(&[7; 13]), Some(12));
     assert_eq!(connection.library_writes(&[7]), None);
@@ -201,7 +220,65 @@ async fn a_connection_is_not_idle_while_an_answer_is_unwritten() {
     assert_eq!(connection.watch.idle(), None);
     connection.client.read_exact(&mut [0; 16]).await.unwrap();
     assert_eq!(connection.library_writes(&[7]), Some(1));
+    assert_eq!(connection.watch.blocked_since(), None);
     assert!(connection.watch.idle().unwrap().since >= before);
+}
+
+#[test]
+fn the_first_bytes_tell_the_protocol() {
+    let protocol = |connection: &mut Connection| {
+        connection.poll(|this, cx| match this.watch.poll_protocol(cx) {
+            Poll::Ready(protocol) => Some(protocol),
+            Poll::Pending => None,
+        })
+    };
+    for at in 0..PREFACE.len() {
+        let mut connection = Connection::new(64);
+        assert_eq!(protocol(&mut connection), None);
+        connection.client_writes(&PREFACE[..at]);
+        assert_eq!(protocol(&mut connection), None, "{at} bytes of it");
+        let mut other = connection;
+        other.client_writes(b"!");
+        assert_eq!(protocol(&mut other), Some(Protocol::Http1), "{at}");
+        let kept = other.library_reads(64).unwrap();
+        assert_eq!(kept, [&PREFACE[..at], b"!"].concat());
+    }
+    let mut connection = Connection::new(64);
+    connection.client_writes(&[PREFACE, b"more"].concat());
+    assert_eq!(protocol(&mut connection), Some(Protocol::Http2));
+    assert_eq!(connection.library_reads(64).unwrap().len(), 28);
+    let mut connection = Connection::new(64);
+    connection.client_writes(b"PRI");
+    connection.client = duplex(1).0;
+    assert_eq!(
+        protocol(&mut connection),
+        Some(Protocol::Http1),
+        "no more comes"
+    );
+}
+
+#[test]
+fn a_head_is_kept_as_it_stood() {
+    const HEAD: &[u8] = b"\r\nPOST / HTTP/1.1\r\nCONTENT-length: 5\r\nX: y\r\n\r\nZ: body\r\n";
+    let mut connection = Connection::new(4096);
+    // In pieces, of which the first was read ahead.
+    connection.client_writes(&HEAD[..30]);
+    assert!(!connection.gone());
+    assert_eq!(connection.library_reads(64).unwrap(), &HEAD[..30]);
+    connection.client_writes(&HEAD[30..]);
+    assert_eq!(connection.library_reads(4096).unwrap(), &HEAD[30..]);
+    let had = |connection: &Connection, name| connection.watch.head_had("POST", name);
+    assert!(had(&connection, "content-length") && had(&connection, "x"));
+    for name in ["content-lengt", "post / http/1.1", "z", "", "y"] {
+        assert!(!had(&connection, name), "{name}");
+    }
+    assert!(!connection.watch.head_had("GET", "x"), "of another request");
+    let exchange = connection.watch.begin_exchange();
+    assert!(!had(&connection, "x"), "of the one before");
+    connection.client_writes(HEAD);
+    connection.library_reads(4096);
+    drop(exchange);
+    assert!(!had(&connection, "x"), "came while another was in flight");
 }
 
 #[tokio::test]

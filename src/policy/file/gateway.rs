@@ -19,6 +19,7 @@ use super::protocol;
 use super::reader::Reader;
 use super::route::{self, DraftRoute, read_hosts, read_origins};
 use super::stream;
+use super::tls;
 use super::upstream::{self, DraftUpstream, Target};
 
 /// What was read so far, on top of the defaults.
@@ -154,6 +155,36 @@ const LISTEN: &[Key<Listen>] = &[
         show: |l| Shown::value(duration(l.header_read_timeout)),
     },
     Key {
+        name: "handshake_timeout",
+        read: |l, n, r| r.duration(n, &mut l.handshake_timeout),
+        show: |l| Shown::value(duration(l.handshake_timeout)),
+    },
+    Key {
+        name: "write_idle_timeout",
+        read: |l, n, r| r.duration(n, &mut l.write_idle_timeout),
+        show: |l| Shown::value(duration(l.write_idle_timeout)),
+    },
+    Key {
+        name: "http2_streams_max",
+        read: |l, n, r| r.count(n, 1..=10_000, &mut l.http2_streams_max),
+        show: |l| Shown::value(l.http2_streams_max),
+    },
+    Key {
+        name: "connections_max",
+        read: |l, n, r| r.count(n, 1..=10_000_000, &mut l.connections_max),
+        show: |l| Shown::value(l.connections_max),
+    },
+    Key {
+        name: "connections_per_source_max",
+        read: |l, n, r| r.count(n, 1..=10_000_000, &mut l.connections_per_source_max),
+        show: |l| Shown::value(l.connections_per_source_max),
+    },
+    Key {
+        name: "requests_max",
+        read: |l, n, r| r.count(n, 1..=10_000_000, &mut l.requests_max),
+        show: |l| Shown::value(l.requests_max),
+    },
+    Key {
         name: "trusted_proxies",
         read: |l, n, r| {
             let wanted = "a list of ranges of addresses such as `10.0.0.0/8`";
@@ -167,6 +198,11 @@ const LISTEN: &[Key<Listen>] = &[
         name: "forwarded",
         read: |l, n, r| r.choice(n, &FORWARDED_BY, &mut l.forwarded),
         show: |l| Shown::value(protocol::word(&FORWARDED_BY, l.forwarded)),
+    },
+    Key {
+        name: "tls",
+        read: |l, n, r| tls::read_listen(n, &mut l.tls, r),
+        show: |l| tls::show_listen(l.tls.as_ref()),
     },
 ];
 

@@ -1,7 +1,7 @@
 //! A refusal as an HTTP response: which status, which body, in which form the client reads it.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -78,6 +78,9 @@ pub fn answer(telling: &Telling, to: &Addressee) -> Response<Bytes> {
     if let Some(allow) = telling.allow {
         headers.insert(ALLOW, HeaderValue::from_static(allow));
     }
+    if let Some(seconds) = telling.retry_after {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
     if to.closes || telling.closes {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -128,6 +131,26 @@ fn problem(telling: &Telling, status: StatusCode) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_requests_pass_unread_a_problem_is_told() {
+        let telling = Telling::own("host", 403, "no such host".to_owned());
+        let to = Addressee {
+            accept: Some(HeaderValue::from_static("text/event-stream")),
+            id: None,
+            era: None,
+            in_band: true,
+            probe: false,
+            problem: true,
+            closes: false,
+        };
+        let answer = answer(&telling, &to);
+        assert_eq!(answer.status(), 403);
+        assert_eq!(answer.headers()[CONTENT_TYPE], "application/problem+json");
+        let problem =
+            br#"{"status":403,"title":"Forbidden","detail":"no such host","reason":"host"}"#;
+        assert_eq!(answer.body()[..], problem[..]);
+    }
 
     #[test]
     fn an_id_is_echoed_as_the_token_it_was() {

@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use super::telling::{Telling, quoted};
 
+/// What is said, in HTTP/1.1, to a client that is not encrypted where it must be.
+pub const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Connection: close\r\nContent-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 58\r\n\r\nthis port speaks TLS: the URL must begin with `https://`.\n";
+
 /// What is wrong with a request.
 #[derive(Debug)]
 pub enum HttpFault {
@@ -64,8 +69,17 @@ pub enum BodyFault {
     },
     /// A transfer coding other than `chunked`.
     TransferCoding,
+    /// A length beside chunks: hops before us may have gone by the one or by the other.
+    LengthBesideChunks,
     /// The body is too long.
     TooLarge {
+        /// The bound's name in the policy.
+        limit: &'static str,
+        /// The bound, in bytes.
+        max: usize,
+    },
+    /// A body that streams has too many blanks behind its message, which must be held.
+    Padding {
         /// The bound, in bytes.
         max: usize,
     },
@@ -178,12 +192,34 @@ impl BodyFault {
                 "Transfer-Encoding must be absent or \"chunked\", in one header line".into(),
             )
             .header("Transfer-Encoding"),
-            BodyFault::TooLarge { max } => Telling::own(
+            BodyFault::LengthBesideChunks => Telling::own(
+                "length_beside_chunks",
+                400,
+                "Content-Length may not stand beside Transfer-Encoding".into(),
+            )
+            .header("Content-Length")
+            .hint("send one of the two; whoever stands between may have read the body by either")
+            .closes(),
+            BodyFault::TooLarge { limit, max } => Telling::own(
                 "body_too_large",
                 413,
-                format!("the request's body exceeds bounds.body_bytes_max ({max} bytes)"),
+                format!("the request's body exceeds {limit} ({max} bytes)"),
             )
-            .limit("bounds.body_bytes_max"),
+            .limit(limit)
+            .hint(
+                "send less, or raise the bound; a body passes up to bounds.stream_bytes_max if \
+                 its routing headers are those of a request of 2026-07-28",
+            ),
+            BodyFault::Padding { max } => Telling::own(
+                "body_padding",
+                413,
+                format!(
+                    "more than bounds.buffer_bytes ({max} bytes) follow the message in the \
+                     request's body"
+                ),
+            )
+            .limit("bounds.buffer_bytes")
+            .hint("end the body with the message's closing brace"),
             BodyFault::Timeout { max } => Telling::own(
                 "body_timeout",
                 408,

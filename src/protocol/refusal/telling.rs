@@ -37,6 +37,8 @@ pub struct Telling {
     pub data: Data,
     /// What `Allow` says beside it.
     pub allow: Option<&'static str>,
+    /// What `Retry-After` says beside it, in seconds.
+    pub retry_after: Option<u32>,
     /// Whether the connection ends with it, because its next byte could be anything.
     pub closes: bool,
 }
@@ -74,6 +76,7 @@ impl Telling {
                 ..Data::default()
             },
             allow: None,
+            retry_after: None,
             closes: false,
         }
     }
@@ -107,6 +110,13 @@ impl Telling {
     pub(super) fn allow(self, allow: &'static str) -> Telling {
         Telling {
             allow: Some(allow),
+            ..self
+        }
+    }
+
+    pub(super) fn retry_after(self, seconds: u32) -> Telling {
+        Telling {
+            retry_after: Some(seconds),
             ..self
         }
     }

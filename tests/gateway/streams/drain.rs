@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use weirgate::gateway::pipeline::Gateway;
-use weirgate::net::listener;
+use weirgate::net::listener::{self, Phase, Shared};
 use weirgate::observe::Log;
 use weirgate::policy::file::Addresses;
 use weirgate::policy::plan::{LogFormat, Plan, StreamEnd};
@@ -25,6 +27,7 @@ struct Draining {
     drain: CancellationToken,
     log: Log,
     directory: TempDir,
+    _phase: watch::Sender<Phase>,
     _runtime: Runtime,
 }
 
@@ -49,8 +52,16 @@ impl Draining {
             .block_on(TcpListener::bind(plan.listen.address))
             .unwrap();
         let address = listener.local_addr().unwrap();
-        runtime.spawn(listener::serve(listener, plan.listen.clone(), gateway));
+        let (phase, phases) = watch::channel(Phase::Serving);
+        let shared = Shared {
+            phases,
+            tasks: TaskTracker::new(),
+            descriptors: None,
+        };
+        let serving = listener::serve(listener, plan.listen.clone(), gateway, shared);
+        runtime.spawn(serving);
         Draining {
+            _phase: phase,
             address,
             drain,
             log,

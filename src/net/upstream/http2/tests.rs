@@ -53,7 +53,7 @@ async fn a_head_is_that_of_http2() {
     ] {
         let mut slot = connection.slot(100).expect("room");
         let sent = tokio::spawn(async move {
-            let sent = slot.send(request(method, body), 60 * SECOND).await;
+            let sent = slot.send(request(method, body), Some(60 * SECOND)).await;
             (sent, slot)
         });
         let (asked, mut answering) = asking.recv().await.expect("a request");
@@ -100,12 +100,16 @@ async fn a_reader_that_stops_takes_nothing_of_its_neighbours() {
     let mut unread = Vec::new();
     for _ in 1..STREAMS {
         let mut slot = connection.slot(STREAMS).expect("room");
-        let sent = slot.send(request(Method::POST, "{}"), 60 * SECOND).await;
+        let sent = slot
+            .send(request(Method::POST, "{}"), Some(60 * SECOND))
+            .await;
         unread.push((sent.expect("an answer"), slot));
     }
     let mut slot = connection.slot(STREAMS).expect("room");
     assert!(connection.slot(STREAMS).is_none(), "one too many");
-    let sent = slot.send(request(Method::POST, "{}"), 60 * SECOND).await;
+    let sent = slot
+        .send(request(Method::POST, "{}"), Some(60 * SECOND))
+        .await;
     let answer = sent
         .expect("an answer")
         .map(|body| inbound::Inbound::Http2(Box::new(body)));
