@@ -18,6 +18,7 @@ mod hygiene;
 mod limits;
 mod names;
 mod observation;
+mod overload;
 mod placing;
 mod proxying;
 mod running;

@@ -7,9 +7,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use weirgate::gateway::pipeline::Gateway;
-use weirgate::net::listener;
+use weirgate::net::descriptor::Descriptors;
+use weirgate::net::listener::{self, Phase, Shared};
 use weirgate::observe::Log;
 use weirgate::policy::file::Addresses;
 use weirgate::policy::plan::{LogFormat, Plan, StreamEnd};
@@ -49,7 +52,13 @@ impl Draining {
             .block_on(TcpListener::bind(plan.listen.address))
             .unwrap();
         let address = listener.local_addr().unwrap();
-        runtime.spawn(listener::serve(listener, plan.listen.clone(), gateway));
+        let shared = Shared {
+            phases: watch::channel(Phase::Serving).1,
+            tasks: TaskTracker::new(),
+            descriptors: Descriptors::default(),
+        };
+        let listen = plan.listen.clone();
+        runtime.spawn(listener::serve(listener, listen, gateway, shared));
         Draining {
             address,
             drain,
