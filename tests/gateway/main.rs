@@ -8,6 +8,7 @@
 // How long something took is printed and never asserted.
 #![allow(clippy::print_stdout)]
 
+mod ending;
 mod exchanges;
 mod faults;
 mod harness;
@@ -23,3 +24,4 @@ mod placing;
 mod proxying;
 mod running;
 mod streams;
+mod strict;
