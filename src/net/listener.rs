@@ -121,8 +121,8 @@ pub struct Shared {
     pub phases: watch::Receiver<Phase>,
     /// The tasks of the connections.
     pub tasks: TaskTracker,
-    /// How many descriptors the process may have, if that is known.
-    pub descriptors: Option<Descriptors>,
+    /// How many files the process may have open.
+    pub descriptors: Descriptors,
 }
 
 /// A listener with all that its connections are served by.
@@ -158,7 +158,7 @@ pub async fn serve(
     };
     tokio::select! {
         () = intake.run() => {}
-        _ = phases.wait_for(|phase| *phase > Phase::Serving) => {}
+        Ok(_) = phases.wait_for(|phase| *phase > Phase::Serving) => {}
     }
 }
 
@@ -194,18 +194,28 @@ impl<V: Serve> Intake<V> {
                 }
                 Err(error) => {
                     self.service.accept_failed(&error);
-                    sleep(pause).await;
-                    pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
+                    pause = self.rest(pause).await;
                 }
+            }
+        }
+    }
+
+    /// Pauses after a failed accept, until there are descriptors to spare; gives the next pause.
+    async fn rest(&self, mut pause: Duration) -> Duration {
+        loop {
+            sleep(pause).await;
+            pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
+            if self.shared.descriptors.fill_spares() {
+                return pause;
             }
         }
     }
 
     async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, peer) = self.listener.accept().await?;
-        match self.shared.descriptors {
-            Some(descriptors) if !descriptors.has_room_for(&stream) => Err(descriptor::exhausted()),
-            Some(_) | None => Ok((stream, peer)),
+        match self.shared.descriptors.has_room_for(&stream) {
+            true => Ok((stream, peer)),
+            false => Err(descriptor::exhausted()),
         }
     }
 

@@ -1,12 +1,15 @@
 //! The resolved policy: what the gateway runs on. Built only from checked files or from flags,
 //! with every default filled in, so that no stage asks twice what a missing key means.
 
+mod shutdown;
+
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::shutdown::{Shutdown, StreamEnd};
 use super::network::Network;
 use super::tls::{ListenTls, UpstreamTls};
 use super::url::Scheme;
@@ -119,40 +122,6 @@ pub enum LogFormat {
     Text,
     /// No access log.
     Off,
-}
-
-/// How the process ends once it is told to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shutdown {
-    /// How long new work is still taken once the probes say that there should be none: whoever
-    /// sends it learns of that only with the next probe.
-    pub notice: Duration,
-    /// How long requests in flight may then take to finish; what is left is broken off.
-    pub timeout: Duration,
-    /// What becomes of the streams that have no end of their own: subscriptions, and those that
-    /// older clients open by GET.
-    pub streams: StreamEnd,
-}
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        Shutdown {
-            notice: Duration::from_secs(2),
-            // With the notice and the last lines of the log, within the 30 s that Kubernetes grants.
-            timeout: Duration::from_secs(25),
-            // Where a process ends, another one mostly takes its place, and clients are to find it.
-            streams: StreamEnd::Break,
-        }
-    }
-}
-
-/// How a stream that has no end of its own is ended by us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamEnd {
-    /// In good order: a subscription with its result, which tells the client not to come back.
-    End,
-    /// Abruptly, which tells the client to listen again.
-    Break,
 }
 
 /// One endpoint: a path (and perhaps a host), what it accepts and where it leads.

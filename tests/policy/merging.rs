@@ -16,10 +16,10 @@ const UPSTREAM: &str = "upstreams: { u: { url: http://127.0.0.1:3000/mcp } }\n";
 
 /// Every key with a value that is not its default.
 pub(crate) const EVERY_KEY: &str = r#"
-listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s, trusted_proxies: [ 10.0.0.0/8, "::1" ], forwarded: forwarded, tls: { cert: tls.crt, key: tls.key, client_ca: ca.crt, client_certificate: optional } }
+listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s, handshake_timeout: 6s, write_idle_timeout: 7s, http2_streams_max: 8, connections_max: 9, connections_per_source_max: 7, requests_max: 6, trusted_proxies: [ 10.0.0.0/8, "::1" ], forwarded: forwarded, tls: { cert: tls.crt, key: tls.key, client_ca: ca.crt, client_certificate: optional } }
 status: { address: 127.0.0.1:0 }
 log: { access: off, file: access.log, backlog_bytes_max: 2Mi }
-shutdown: { notice: 1s, timeout: 10s, streams: end }
+shutdown: { notice: 1s, timeout: 2s, streams: end }
 upstreams:
   u:
     url: https://127.0.0.1:3000/mcp?x=1
@@ -91,6 +91,24 @@ fn every_key_reaches_the_plan() {
         (50, 16 << 10)
     );
     assert_eq!(plan.listen.header_read_timeout, Duration::from_secs(5));
+    let listen = &plan.listen;
+    assert_eq!(
+        (listen.handshake_timeout, listen.write_idle_timeout),
+        (Duration::from_secs(6), Duration::from_secs(7))
+    );
+    assert_eq!(
+        (
+            listen.http2_streams_max,
+            listen.connections_max,
+            listen.connections_per_source_max,
+            listen.requests_max
+        ),
+        (8, 9, 7, 6)
+    );
+    assert_eq!(
+        (plan.shutdown.notice, plan.shutdown.timeout),
+        (Duration::from_secs(1), Duration::from_secs(2))
+    );
     assert_eq!(plan.status.port(), 0);
     let log = format!("{:?}", plan.log);
     assert_eq!(
