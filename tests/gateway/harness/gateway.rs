@@ -163,12 +163,22 @@ impl Gateway {
 
     /// Sends a signal, such as `TERM`, and waits for the process to end by it; gives the exit code.
     pub(crate) fn end_by(&mut self, signal: &str) -> Option<i32> {
+        self.signal(signal);
+        self.ended()
+    }
+
+    /// Sends a signal, and leaves the process to it.
+    pub(crate) fn signal(&self, signal: &str) {
         // A shell has `kill` built in; the program is not everywhere.
         let sent = Command::new("sh")
             .args(["-c", &format!("kill -s {signal} {}", self.child.id())])
             .status()
             .expect("a shell");
         assert!(sent.success());
+    }
+
+    /// Waits for the process to end by itself; gives the exit code.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
         ending(&mut self.child).expect("an end").code()
     }
 
