@@ -12,6 +12,7 @@ use super::agree::Routing;
 use super::hop;
 use super::outbound::{Lease, Outbound, Pool};
 use super::sender::Sender;
+use crate::net::tls::Fault;
 use crate::net::upstream::{Failure, Inbound};
 use crate::policy::plan::Upstream;
 use crate::protocol::header;
@@ -179,6 +180,10 @@ impl Destination {
             }
             Failure::Resolve(_) => failed("has a name that could not be resolved"),
             Failure::Connect(_) => failed("cannot be reached"),
+            Failure::Tls(Fault::NotTls) => failed("does not speak TLS"),
+            Failure::Tls(Fault::Untrusted(_)) => failed("has a certificate that is not trusted"),
+            Failure::Tls(Fault::Refused(_)) => failed("refused the TLS handshake"),
+            Failure::Tls(_) => failed("broke off the TLS handshake"),
             Failure::Broken(_) => failed("broke off before it answered"),
         }
     }

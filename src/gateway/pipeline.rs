@@ -1,6 +1,7 @@
 //! The path of one exchange, from its head to its answer. Each stage is a function of what the
 //! stages before it made, and only they can make it; so none can be skipped.
 
+use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ use super::session::Sessions;
 use super::upload::Upload;
 use super::{discover, handshake, pass, route};
 use crate::net::listener::{self, Client, ConnectionEnd};
+use crate::net::reload;
+use crate::net::tls::Connectors;
 use crate::observe::{self, Exchange, Level, Log};
 use crate::policy::plan::{Bounds, LegacyRefusals, Listen, Plan, Route};
 use crate::protocol::frame::{self, Paths};
@@ -58,13 +61,19 @@ struct Serving {
 }
 
 impl Gateway {
-    /// The gateway that `plan` describes. Once `drain` is cancelled, it ends the streams that have
-    /// no end of their own.
+    /// The gateway that `plan` describes, on the current runtime. Once `drain` is cancelled, it ends
+    /// the streams that have no end of their own.
     ///
     /// # Errors
-    /// An upstream's authority or path that no request can carry; a checked plan has none.
-    pub fn start(plan: &Plan, log: Log, drain: CancellationToken) -> Result<Gateway, http::Error> {
+    /// An upstream's authority or path that no request can carry, of which a checked plan has none;
+    /// and what keeps TLS from being set up on this system.
+    pub fn start(
+        plan: &Plan,
+        log: Log,
+        drain: CancellationToken,
+    ) -> Result<Gateway, Box<dyn Error + Send + Sync>> {
         let mut pools: Vec<Arc<Pool>> = Vec::new();
+        let mut connectors = Connectors::default();
         let mut routes = Vec::with_capacity(plan.routes.len());
         for route in &plan.routes {
             // Routes that lead to one upstream share its connections.
@@ -74,7 +83,8 @@ impl Gateway {
             let pool = match known {
                 Some(pool) => pool.clone(),
                 None => {
-                    pools.push(Pool::new(route.upstream.clone()));
+                    let connector = connectors.connector(&route.upstream)?;
+                    pools.push(Pool::new(route.upstream.clone(), connector));
                     pools[pools.len() - 1].clone()
                 }
             };
@@ -86,6 +96,7 @@ impl Gateway {
             });
         }
         route::sort(&mut routes, |serving| &serving.route);
+        reload::start(connectors.into_renewals(), log.clone());
         Ok(Gateway(Arc::new(Running {
             listen: plan.listen.clone(),
             log,
@@ -154,6 +165,7 @@ impl listener::Serve for Gateway {
             bytes_in: end.received,
             duration: end.duration,
             reason: end.reason,
+            detail: end.detail,
         });
     }
 

@@ -334,6 +334,7 @@ mod tests {
             bytes_in: 0,
             duration: Duration::ZERO,
             reason: "closed",
+            detail: None,
         });
         log.event(Level::Info, "still here", &[]);
         assert!(log.flush(Duration::from_secs(60)));

@@ -47,6 +47,8 @@ pub struct ConnectionEnd {
     pub duration: Duration,
     /// What ended it: a stable name.
     pub reason: &'static str,
+    /// More about that.
+    pub detail: Option<String>,
 }
 
 impl ConnectionEnd {
@@ -56,6 +58,9 @@ impl ConnectionEnd {
         line.number(key!("bytes_in"), self.bytes_in);
         line.millis(key!("total_ms"), self.duration);
         line.string(key!("end"), self.reason);
+        if let Some(detail) = &self.detail {
+            line.string(key!("detail"), cut(detail, DETAIL_BYTES_MAX));
+        }
         line.end();
     }
 }

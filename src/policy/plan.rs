@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::network::Network;
+use super::tls::{ListenTls, UpstreamTls};
+use super::url::Scheme;
 use crate::protocol::frame;
 use crate::protocol::version::{Version, Versions};
 
@@ -53,6 +55,8 @@ pub struct Listen {
     pub trusted_proxies: Vec<Network>,
     /// The fields in which they say it; what stands in others is believed of nobody.
     pub forwarded: ForwardedBy,
+    /// Who we are and whom we let in, if clients come over TLS.
+    pub tls: Option<ListenTls>,
 }
 
 impl Default for Listen {
@@ -70,6 +74,7 @@ impl Default for Listen {
             requests_max: 10_000,
             trusted_proxies: Vec::new(),
             forwarded: ForwardedBy::XForwarded,
+            tls: None,
         }
     }
 }
@@ -415,7 +420,7 @@ pub struct Upstream {
     pub authority: String,
     /// The host alone, to be resolved (an IPv6 address without its brackets).
     pub host: String,
-    /// The port, 80 unless the URL names one.
+    /// The port, that of the scheme unless the URL names one.
     pub port: u16,
     /// The path of the URL, `/` at least.
     pub path: String,
@@ -441,10 +446,12 @@ pub struct Upstream {
     pub http2_ping_interval: Duration,
     /// How it is told where a request came from.
     pub forwarded: Forwarded,
+    /// Whom we trust and who we are, if the URL is `https://`.
+    pub tls: Option<UpstreamTls>,
 }
 
 /// Which HTTP an upstream speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Http {
     /// HTTP/1.1.
     V1,
@@ -469,6 +476,15 @@ pub enum Forwarded {
 }
 
 impl Upstream {
+    /// How it is spoken to.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        match self.tls {
+            Some(_) => Scheme::Https,
+            None => Scheme::Http,
+        }
+    }
+
     /// The upstream that listens on `host` and `port`, with every default.
     #[must_use]
     pub fn at(name: &str, host: &str, port: u16, path: &str) -> Upstream {
@@ -488,6 +504,7 @@ impl Upstream {
             http2_streams_max: Upstream::HTTP2_STREAMS_MAX,
             http2_ping_interval: Upstream::HTTP2_PING_INTERVAL,
             forwarded: Upstream::FORWARDED,
+            tls: None,
         }
     }
 

@@ -9,19 +9,20 @@ use weirgate::policy::plan::{
 };
 use weirgate::protocol::version::{Version, Versions};
 
+use crate::certificates::Authority;
 use crate::{Files, short};
 
 const UPSTREAM: &str = "upstreams: { u: { url: http://127.0.0.1:3000/mcp } }\n";
 
 /// Every key with a value that is not its default.
 pub(crate) const EVERY_KEY: &str = r#"
-listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s, trusted_proxies: [ 10.0.0.0/8, "::1" ], forwarded: forwarded }
+listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s, trusted_proxies: [ 10.0.0.0/8, "::1" ], forwarded: forwarded, tls: { cert: tls.crt, key: tls.key, client_ca: ca.crt, client_certificate: optional } }
 status: { address: 127.0.0.1:0 }
 log: { access: off, file: access.log, backlog_bytes_max: 2Mi }
 shutdown: { notice: 1s, timeout: 10s, streams: end }
 upstreams:
   u:
-    url: http://127.0.0.1:3000/mcp?x=1
+    url: https://127.0.0.1:3000/mcp?x=1
     connect_timeout: 250ms
     response_header_timeout: 1m
     response_idle_timeout: 2m
@@ -31,6 +32,7 @@ upstreams:
     http2_streams_max: 7
     http2_ping_interval: 5s
     forwarded: both
+    tls: { ca: ca.crt, server_name: Weather.example, cert: tls.crt, key: tls.key }
 routes:
   - name: r
     path: /x/
@@ -61,6 +63,18 @@ routes:
   - { name: all, pass: true, path: /all/*, upstream: u }
 "#;
 
+/// A policy with all of them, and the files that it names.
+pub(crate) fn every_key() -> Files {
+    let authority = Authority::new("everybody");
+    let own = authority.issue(&["mcp.example.com"]);
+    Files::new(&[
+        ("p.yaml", EVERY_KEY),
+        ("tls.crt", &own.cert),
+        ("tls.key", &own.key),
+        ("ca.crt", &authority.pem()),
+    ])
+}
+
 #[test]
 fn every_key_reaches_the_plan() {
     for (key, _) in keys()
@@ -70,8 +84,7 @@ fn every_key_reaches_the_plan() {
         let last = key.rsplit('.').next().unwrap_or(key);
         assert!(EVERY_KEY.contains(&format!("{}:", last)), "{key}");
     }
-    let files = Files::new(&[("p.yaml", EVERY_KEY)]);
-    let plan = files.load().unwrap().plan;
+    let plan = every_key().load().unwrap().plan;
     assert_eq!(plan.listen.address, "[::1]:8081".parse().unwrap());
     assert_eq!(
         (plan.listen.header_count_max, plan.listen.header_bytes_max),
@@ -146,7 +159,7 @@ fn a_version_of_http_is_written_with_or_without_quotes() {
 
 #[test]
 fn every_key_of_an_answer_reaches_the_plan() {
-    let plan = Files::new(&[("p.yaml", EVERY_KEY)]).load().unwrap().plan;
+    let plan = every_key().load().unwrap().plan;
     let route = &plan.routes[0];
     let response_idle_timeout = route.upstream.response_idle_timeout;
     assert_eq!(response_idle_timeout, Duration::from_secs(120));

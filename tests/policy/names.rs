@@ -3,12 +3,12 @@
 use weirgate::command::check::{Form, report};
 use weirgate::policy::plan::{Forwarded, ForwardedBy};
 
-use crate::merging::EVERY_KEY;
-use crate::{Files, assert_one, errors_of, with_route};
+use crate::merging::every_key;
+use crate::{assert_one, errors_of, with_route};
 
 #[test]
 fn every_such_key_reaches_the_plan() {
-    let plan = Files::new(&[("p.yaml", EVERY_KEY)]).load().unwrap().plan;
+    let plan = every_key().load().unwrap().plan;
     let proxies = plan.listen.trusted_proxies.iter().map(ToString::to_string);
     assert_eq!(proxies.collect::<Vec<_>>(), ["10.0.0.0/8", "::1/128"]);
     assert_eq!(plan.listen.forwarded, ForwardedBy::Forwarded);

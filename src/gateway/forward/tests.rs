@@ -32,7 +32,7 @@ fn forwarded(
     let fields = Fields::read(&head.headers);
     let routing = agree_bodiless(&fields, &head.headers, &Protocol::default());
     let routing = routing.expect("no lines of its own");
-    let destination = Destination::new(Pool::new(upstream)).expect("a target");
+    let destination = Destination::new(Pool::new(upstream, None)).expect("a target");
     let client = Client::new("192.0.2.9:5".parse().expect("an address"), false);
     let sender = Sender::of(client, &head.headers, &Listen::default());
     destination.request(
@@ -163,7 +163,7 @@ fn a_request_that_passes_keeps_its_path_and_what_is_its_own() {
     let (head, ()) = request.body(()).expect("a head").into_parts();
     let client = Client::new("[2001:db8::1]:5".parse().expect("an address"), true);
     let sender = Sender::of(client, &head.headers, &Listen::default());
-    let destination = Destination::new(Pool::new(upstream("/mcp", None))).expect("a target");
+    let destination = Destination::new(Pool::new(upstream("/mcp", None), None)).expect("a target");
     let body = Outbound::Whole(Bytes::new());
     let request = destination.pass(head, body, &sender).expect("a target");
     assert_eq!(request.uri(), "/oauth/token?a=/../b");

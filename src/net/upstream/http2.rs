@@ -42,6 +42,7 @@ const SEND_BUFFER_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Connection {
     sender: SendRequest<Bytes>,
     streams: Arc<Streams>,
+    scheme: Scheme,
 }
 
 impl Connection {
@@ -87,7 +88,14 @@ impl Connection {
             pinged: (Instant::now(), true),
         };
         tokio::spawn(drive(library, watch));
-        Ok(Connection { sender, streams })
+        Ok(Connection {
+            sender,
+            streams,
+            scheme: match upstream.tls {
+                Some(_) => Scheme::HTTPS,
+                None => Scheme::HTTP,
+            },
+        })
     }
 
     /// A place for one more stream, of at most `streams_max`; none where the peer takes no more.
@@ -97,6 +105,7 @@ impl Connection {
         Some(Slot {
             sender: self.sender.clone(),
             streams: self.streams.clone(),
+            scheme: self.scheme.clone(),
             upload: None,
             reused,
         })
@@ -231,6 +240,7 @@ async fn drive(library: impl Future<Output = Result<(), h2::Error>>, mut watch: 
 pub(super) struct Slot {
     sender: SendRequest<Bytes>,
     streams: Arc<Streams>,
+    scheme: Scheme,
     /// The sending of a body that did not go out at once.
     upload: Option<JoinHandle<()>>,
     reused: bool,
@@ -255,7 +265,7 @@ impl Slot {
     ) -> Result<Response<Inbound>, Lost<B>> {
         let again = request.body().again();
         let (parts, body) = request.into_parts();
-        let head = match head(&parts, &body) {
+        let head = match head(&parts, &body, &self.scheme) {
             Ok(head) => head,
             Err(error) => return Err(Lost::Sent(Failure::broken(error))),
         };
@@ -323,7 +333,7 @@ fn is_refused(error: &h2::Error) -> bool {
 }
 
 /// The head of a request as HTTP/2 has it: the authority is no field (RFC 9113, section 8.3.1).
-fn head<B: Outbound>(parts: &Parts, body: &B) -> Result<Request<()>, http::Error> {
+fn head<B: Outbound>(parts: &Parts, body: &B, scheme: &Scheme) -> Result<Request<()>, http::Error> {
     let mut headers = parts.headers.clone();
     let host = headers.remove(HOST);
     let authority = Authority::try_from(host.as_ref().map_or(&b""[..], HeaderValue::as_bytes))?;
@@ -333,7 +343,7 @@ fn head<B: Outbound>(parts: &Parts, body: &B) -> Result<Request<()>, http::Error
     }
     let path = parts.uri.path_and_query().cloned();
     let uri = Uri::builder()
-        .scheme(Scheme::HTTP)
+        .scheme(scheme.clone())
         .authority(authority)
         .path_and_query(path.unwrap_or_else(|| PathAndQuery::from_static("/")))
         .build()?;

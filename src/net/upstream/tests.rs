@@ -36,12 +36,13 @@ fn a_connection_looks_often_enough_and_not_too_often() {
 }
 
 fn pool(idle_connections_max: usize, idle_timeout: Duration) -> Arc<Pool<Kind>> {
-    Pool::new(Arc::new(Upstream {
+    let upstream = Upstream {
         response_header_timeout: 3600 * SECOND,
         idle_timeout,
         idle_connections_max,
         ..Upstream::at("up", "up", 80, "/")
-    }))
+    };
+    Pool::new(Arc::new(upstream), None)
 }
 
 fn patient_pool(idle_connections_max: usize) -> Arc<Pool<Kind>> {

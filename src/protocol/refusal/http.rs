@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use super::telling::{Telling, quoted};
 
+/// What is said, in HTTP/1.1, to a client that is not encrypted where it must be.
+pub const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Connection: close\r\nContent-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 58\r\n\r\nthis port speaks TLS: the URL must begin with `https://`.\n";
+
 /// What is wrong with a request.
 #[derive(Debug)]
 pub enum HttpFault {

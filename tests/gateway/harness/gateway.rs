@@ -263,7 +263,7 @@ fn addresses(line: &str) -> Option<(SocketAddr, SocketAddr)> {
 }
 
 fn url_address(text: &str) -> Option<SocketAddr> {
-    let behind = &text[text.find("http://")? + "http://".len()..];
+    let behind = &text[text.find("://")? + "://".len()..];
     let end = behind
         .find(|c: char| !(c.is_ascii_hexdigit() || "[].:".contains(c)))
         .unwrap_or(behind.len());
