@@ -21,3 +21,4 @@ mod placing;
 mod proxying;
 mod running;
 mod streams;
+mod tls;

@@ -58,7 +58,7 @@ impl Draining {
             tasks: TaskTracker::new(),
             descriptors: None,
         };
-        let serving = listener::serve(listener, plan.listen.clone(), gateway, shared);
+        let serving = listener::serve(listener, plan.listen.clone(), None, gateway, shared);
         runtime.spawn(serving);
         Draining {
             _phase: phase,
