@@ -277,7 +277,8 @@ where
 {
     let plain_socket = twin(&plain).expect("an open socket");
     let (mut from_peer, mut to_peer) = tokio::io::split(encrypted);
-    let (mut from_plain, mut to_plain) = plain.into_split();
+    // Halves that own a socket end it when they are dropped, before it can be reset.
+    let (mut from_plain, mut to_plain) = tokio::io::split(plain);
     let inward = async {
         let copied = tokio::io::copy(&mut from_peer, &mut to_plain).await;
         copied?;

@@ -30,7 +30,7 @@ fn a_call_over_tls_is_served() {
     );
     // All of it on one connection, and no other was noted.
     assert_eq!(shop.gateway.wait_for_records(3).len(), 3);
-    assert!(shop.gateway.lines()[0].contains("listening on https://"));
+    shop.gateway.wait_for_line("listening on https://");
 }
 
 #[test]
@@ -90,8 +90,8 @@ async fn call_over_http2(offer: &Offer, address: std::net::SocketAddr) -> (u16, 
         request = request.header(name, &line.1[..]);
     }
     let request = request.body(()).expect("a request");
-    let (answer, mut body) = client.send_request(request, false).expect("a stream");
-    body.send_data(call.body.into(), true).expect("a body");
+    let (answer, mut upload) = client.send_request(request, false).expect("a stream");
+    upload.send_data(call.body.into(), true).expect("a body");
     let answer = answer.await.expect("an answer");
     let status = answer.status().as_u16();
     let mut body = answer.into_body();
@@ -99,7 +99,8 @@ async fn call_over_http2(offer: &Offer, address: std::net::SocketAddr) -> (u16, 
     while let Some(piece) = body.data().await {
         bytes.extend_from_slice(&piece.expect("a piece"));
     }
-    drop(client);
+    // The library keeps a connection for as long as anything of it is held.
+    drop((client, upload, body));
     driving.await.expect("no panic").expect("a good end");
     (status, bytes.into())
 }
