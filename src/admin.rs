@@ -4,8 +4,9 @@
 //! and `HEAD`; every connection serves one request, in bounded time.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::fs::File;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,6 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use crate::net::descriptor::is_exhausted;
 use crate::observe::{Level, Log};
 
 /// Whether the gateway takes new work: a flag that all clones share. It only moves forward, from
@@ -88,17 +90,21 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 async fn serve_within(bounds: Bounds, listener: TcpListener, readiness: Readiness, log: Log) {
     let permits = Arc::new(Semaphore::new(bounds.connections_max));
+    let spares = Spares::default();
     loop {
         // The semaphore is never closed, so there always is a permit in the end.
         let permit = Arc::clone(&permits).acquire_owned().await;
+        spares.fill();
         match listener.accept().await {
             Ok((stream, _)) => {
-                let readiness = readiness.clone();
+                let (readiness, spares) = (readiness.clone(), spares.clone());
                 tokio::spawn(async move {
                     serve_connection(bounds, stream, readiness).await;
+                    spares.fill();
                     drop(permit);
                 });
             }
+            Err(error) if is_exhausted(&error) && spares.give_up_one() => {}
             Err(error) => {
                 log.event(
                     Level::Warn,
@@ -108,6 +114,37 @@ async fn serve_within(bounds: Bounds, listener: TcpListener, readiness: Readines
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
+    }
+}
+
+/// Open files that are given up for a probe where the process may open no more: it is then that
+/// whoever runs it wants to know how it is.
+#[derive(Clone, Debug, Default)]
+struct Spares(Arc<Mutex<Vec<File>>>);
+
+impl Spares {
+    /// How many there are; probes that come at once, mostly of one or two who ask.
+    const COUNT: usize = 8;
+
+    /// Opens as many as are missing, if the process may.
+    fn fill(&self) {
+        let mut spares = self.lock();
+        while spares.len() < Spares::COUNT {
+            match File::open("/dev/null") {
+                Ok(spare) => spares.push(spare),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Makes room for one connection; tells whether there was anything left to give up.
+    fn give_up_one(&self) -> bool {
+        self.lock().pop().is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<File>> {
+        // The list is whole between any two statements that touch it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

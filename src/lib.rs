@@ -7,7 +7,8 @@
 //!
 //! ```text
 //! connection ── net::listener ──▶ head and body
-//! head ── gateway::route ──▶ route            form, path, Host, Origin
+//! head ── gateway::route ──▶ route            form, path, Host, Origin; a page's preflight ends here
+//! head and body ── gateway::pass ──▶ answer   where a route says that they are no MCP
 //! body ── gateway::receive ──▶ bytes          whole, within its bounds
 //! bytes ── protocol::frame ──▶ Frame          one scan: id, method, name, versions, as ranges
 //! head + Frame ── gateway::place ──▶ Placed   modern or legacy, and which version

@@ -195,7 +195,8 @@ pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Start
     let (listener, listen) = bind(plan.listen.address, "listen").await?;
     let (probes, status) = bind(plan.status, "status").await?;
     let drain = CancellationToken::new();
-    let gateway = Gateway::start(plan, log.clone(), drain.clone()).map_err(|cause| StartError {
+    let gateway = Gateway::start(plan, log.clone(), drain.clone());
+    let gateway = gateway.map_err(|cause| StartError {
         attempted: "cannot prepare the routes".into(),
         cause: io::Error::other(cause),
         hint: "check the urls of the upstreams, and whether this system has randomness to give",

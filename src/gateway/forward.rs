@@ -59,7 +59,7 @@ impl Destination {
     pub(super) fn request(
         &self,
         mut head: Parts,
-        body: Bytes,
+        body: Outbound,
         routing: Routing,
         era: Era,
         sender: &Sender,
@@ -74,7 +74,7 @@ impl Destination {
         let host = named_host(&head);
         depart(&mut head.headers, routing, era);
         self.address(&mut head, host, sender);
-        Ok(Request::from_parts(head, Outbound::Whole(body)))
+        Ok(Request::from_parts(head, body))
     }
 
     /// The request that `head` and a body become that nobody reads: with its own path and query, and
@@ -109,7 +109,8 @@ impl Destination {
         head.headers.insert(HOST, self.authority.clone());
     }
 
-    /// Sends `request` and waits for the head of the answer.
+    /// Sends `request` and waits for the head of the answer; with a body that is scanned as it
+    /// passes, the exchange keeps the time.
     ///
     /// # Errors
     /// [`UpstreamFault::Failed`] and [`UpstreamFault::Timeout`].
@@ -117,7 +118,13 @@ impl Destination {
         &self,
         request: Request<Outbound>,
     ) -> Result<(Response<Inbound>, Lease), UpstreamFault> {
-        let sent = self.pool.send(request).await;
+        let head_timeout = match request.body() {
+            Outbound::Whole(_) | Outbound::Passed(_) => {
+                Some(self.upstream().response_header_timeout)
+            }
+            Outbound::Guarded(_) => None,
+        };
+        let sent = self.pool.send(request, head_timeout).await;
         let (response, lease) = sent.map_err(|failure| self.fault(&failure))?;
         let broken = |what, detail: String| {
             Err(UpstreamFault::Failed {
@@ -139,7 +146,7 @@ impl Destination {
             // The bytes are still coded, and the coding belongs to a connection that ends here.
             return broken("used a transfer coding unasked", format!("{coding:?}"));
         }
-        Ok((response, lease))
+        Ok((response, lease.into()))
     }
 
     /// Ends a session of the upstream that no client will use, beside the answer that says so.
@@ -148,8 +155,9 @@ impl Destination {
         request.headers_mut().insert(header::SESSION_ID, session);
         let pool = self.pool.clone();
         tokio::spawn(async move {
+            let head_timeout = pool.upstream().response_header_timeout;
             // The client has its answer; a server that cannot be told forgets the session itself.
-            let _ = pool.send(request).await;
+            let _ = pool.send(request, Some(head_timeout)).await;
         });
     }
 

@@ -90,10 +90,7 @@ fn check(head: &Parts, body: &Incoming, bounds: &Bounds) -> Result<(), HttpFault
         return Err(HttpFault::MethodNotAllowed { allow: METHODS });
     }
     if body.size_hint().lower() > bounds.body_bytes_max as u64 {
-        return Err(BodyFault::TooLarge {
-            max: bounds.body_bytes_max,
-        }
-        .into());
+        return Err(receive::too_large(bounds).into());
     }
     Ok(())
 }
@@ -176,9 +173,8 @@ impl Body for Passing {
             if let Some(data) = data {
                 let length = data.len() as u64;
                 let before = this.received.fetch_add(length, Ordering::Relaxed);
-                let max = this.bounds.body_bytes_max;
-                if before + length > max as u64 {
-                    let cut = this.cut(BodyFault::TooLarge { max }, false);
+                if before + length > this.bounds.body_bytes_max as u64 {
+                    let cut = this.cut(receive::too_large(&this.bounds), false);
                     return Poll::Ready(Some(Err(cut)));
                 }
                 return Poll::Ready(Some(Ok(Frame::data(data))));

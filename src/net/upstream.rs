@@ -123,7 +123,7 @@ impl<B> Kept<B> {
         }
         self.http2.retain_mut(|connection| !connection.is_closed());
         self.http2
-            .iter_mut()
+            .iter()
             .find_map(|connection| connection.slot(streams_max))
     }
 }
@@ -141,7 +141,7 @@ pub struct Lease<B> {
 #[derive(Debug)]
 enum Line<B> {
     Http1(http1::Connection<B>),
-    Http2(http2::Slot),
+    Http2(Box<http2::Slot>),
 }
 
 impl<B: Outbound> Lease<B> {
@@ -160,8 +160,11 @@ impl<B: Outbound> Lease<B> {
         }
     }
 
-    async fn send(&mut self, request: Request<B>) -> Result<Response<Inbound>, Lost<B>> {
-        let wait = self.pool.upstream.response_header_timeout;
+    async fn send(
+        &mut self,
+        request: Request<B>,
+        wait: Option<Duration>,
+    ) -> Result<Response<Inbound>, Lost<B>> {
         match &mut self.line {
             Line::Http1(connection) => {
                 let response = connection.send(request, wait).await?;
@@ -169,7 +172,7 @@ impl<B: Outbound> Lease<B> {
             }
             Line::Http2(slot) => {
                 let response = Box::pin(slot.send(request, wait)).await?;
-                Ok(response.map(Inbound::Http2))
+                Ok(response.map(|body| Inbound::Http2(Box::new(body))))
             }
         }
     }
@@ -207,8 +210,8 @@ impl<B: Outbound> Pool<B> {
         &self.upstream
     }
 
-    /// Sends `request` and waits for the head of the answer. A request is tried again only when
-    /// the upstream certainly did nothing with it.
+    /// Sends `request` and waits so long for the head of the answer; with no limit, the caller keeps
+    /// the time. A request is tried again only when the upstream certainly did nothing with it.
     ///
     /// # Errors
     /// Why no answer came. The request may then have reached the upstream, unless the failure is
@@ -216,11 +219,12 @@ impl<B: Outbound> Pool<B> {
     pub async fn send(
         self: &Arc<Self>,
         mut request: Request<B>,
+        wait: Option<Duration>,
     ) -> Result<(Response<Inbound>, Lease<B>), Failure> {
         let mut attempt = 1;
         loop {
             let mut lease = self.lease().await?;
-            match lease.send(request).await {
+            match lease.send(request, wait).await {
                 Ok(response) => return Ok((response, lease)),
                 Err(Lost::Unsent(back, _)) if attempt < ATTEMPTS_MAX => request = *back,
                 Err(Lost::Unsent(_, failure) | Lost::Sent(failure)) => return Err(failure),
@@ -232,7 +236,7 @@ impl<B: Outbound> Pool<B> {
     /// A connection that is ready: one that is there, or a new one.
     async fn lease(self: &Arc<Self>) -> Result<Lease<B>, Failure> {
         if let Some(slot) = self.lock().slot(self.upstream.http2_streams_max) {
-            return Ok(self.leased(slot.reused(), Line::Http2(slot)));
+            return Ok(self.leased(slot.reused(), Line::Http2(Box::new(slot))));
         }
         while let Some(mut connection) = self.take() {
             if connection.is_ready().await {
@@ -287,7 +291,7 @@ impl<B: Outbound> Pool<B> {
             false => None,
         };
         if let Some(slot) = self.lock().slot(upstream.http2_streams_max) {
-            return Ok(self.leased(slot.reused(), Line::Http2(slot)));
+            return Ok(self.leased(slot.reused(), Line::Http2(Box::new(slot))));
         }
         let stream = connect::tcp(&self.resolve, &upstream.host, upstream.port).await?;
         let Some(connector) = &self.connector else {
@@ -320,11 +324,11 @@ impl<B: Outbound> Pool<B> {
                 Ok(self.leased(false, Line::Http1(connection)))
             }
             Http::V2 => {
-                let mut connection = http2::Connection::over(stream, upstream).await?;
+                let connection = http2::Connection::over(stream, upstream).await?;
                 let slot = connection.slot(upstream.http2_streams_max);
                 let slot = slot.ok_or_else(|| Failure::broken("closed at once"))?;
                 self.lock().http2.push(connection);
-                Ok(self.leased(false, Line::Http2(slot)))
+                Ok(self.leased(false, Line::Http2(Box::new(slot))))
             }
         }
     }

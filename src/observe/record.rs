@@ -12,6 +12,7 @@
 //! | `path` | only if there is no route, or one of many paths |
 //! | `era`, `version` | how the message was placed; era `none` where it passed unread |
 //! | `method`, `name` | the message's method, and the tool, prompt, URI or task that it names |
+//! | `body` | `streamed`, if it passed by while it was scanned; `method` and `name` are then those of the headers |
 //! | `verdict` | `refused:` and the refusal's name, `forwarded`, or `answered` by ourselves |
 //! | `detail` | more about a refusal |
 //! | `status` | of our answer |
@@ -75,6 +76,8 @@ pub(super) struct Record {
     pub(super) route: Option<Arc<Route>>,
     pub(super) words: Words,
     pub(super) placed: Option<(Era, Option<Version>)>,
+    /// The request's body was scanned while it passed.
+    pub(super) streamed: bool,
     pub(super) refused: Option<(&'static str, Option<String>)>,
     /// The request was sent on; whether over a connection that had served before.
     pub(super) upstream_reused: Option<bool>,
@@ -95,6 +98,7 @@ impl Record {
             route: None,
             words: Words::with_path(path),
             placed: None,
+            streamed: false,
             refused: None,
             upstream_reused: None,
             upstream_status: None,
@@ -158,6 +162,9 @@ impl Record {
             }
         }
         self.words.write_call(line);
+        if self.streamed {
+            line.words(key!("body"), &["streamed"]);
+        }
     }
 
     /// What we decided: `refused:` and why, `forwarded`, or `answered` by ourselves; nothing if

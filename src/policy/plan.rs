@@ -20,10 +20,10 @@ pub struct Plan {
     pub listen: Listen,
     /// Where `/healthz` and `/readyz` are served.
     pub status: SocketAddr,
-    /// How the process ends.
-    pub shutdown: Shutdown,
     /// The access log.
     pub log: Log,
+    /// How the process ends.
+    pub shutdown: Shutdown,
     /// The routes, in the order of the files.
     pub routes: Vec<Arc<Route>>,
 }
@@ -79,31 +79,6 @@ impl Default for Listen {
     }
 }
 
-/// How the process ends when it is told to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shutdown {
-    /// How long new work is still taken once the probes say that there should be none: whoever
-    /// sends it learns of that only with the next probe.
-    pub notice: Duration,
-    /// How long requests in flight may then take to finish; what is left is broken off.
-    pub timeout: Duration,
-    /// What becomes then of the streams that have no end of their own: subscriptions, and those that
-    /// older clients open by GET.
-    pub streams: StreamEnd,
-}
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        Shutdown {
-            notice: Duration::from_secs(2),
-            // With the notice and the last lines of the log, within the 30 s that Kubernetes grants.
-            timeout: Duration::from_secs(25),
-            // Where a process ends, another one mostly takes its place, and clients are to find it.
-            streams: StreamEnd::Break,
-        }
-    }
-}
-
 /// In which fields a proxy says where a request came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardedBy {
@@ -144,6 +119,31 @@ pub enum LogFormat {
     Text,
     /// No access log.
     Off,
+}
+
+/// How the process ends once it is told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shutdown {
+    /// How long new work is still taken once the probes say that there should be none: whoever
+    /// sends it learns of that only with the next probe.
+    pub notice: Duration,
+    /// How long requests in flight may then take to finish; what is left is broken off.
+    pub timeout: Duration,
+    /// What becomes of the streams that have no end of their own: subscriptions, and those that
+    /// older clients open by GET.
+    pub streams: StreamEnd,
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Shutdown {
+            notice: Duration::from_secs(2),
+            // With the notice and the last lines of the log, within the 30 s that Kubernetes grants.
+            timeout: Duration::from_secs(25),
+            // Where a process ends, another one mostly takes its place, and clients are to find it.
+            streams: StreamEnd::Break,
+        }
+    }
 }
 
 /// How a stream that has no end of its own is ended by us.
@@ -330,10 +330,14 @@ pub enum LegacyRefusals {
 /// What one exchange may make us hold or wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most bytes that a request body may have.
+    /// Most bytes of a request body that is held whole.
     pub body_bytes_max: usize,
-    /// Bytes set aside at once for a body whose length is announced, and the most that is held
-    /// back of an answer that must be read (that to `initialize` or `server/discover`).
+    /// Most bytes of a request body that streams: one over `buffer_bytes` whose headers say all
+    /// that is decided on. Where this is not above `body_bytes_max`, none streams.
+    pub stream_bytes_max: usize,
+    /// The most that is held of a request body that streams, the blanks behind its message
+    /// included, and of an answer that must be read (that to `initialize` or `server/discover`);
+    /// and the bytes set aside at once for a body whose length is announced.
     pub buffer_bytes: usize,
     /// How long a client may pause while it sends a body.
     pub body_idle_timeout: Duration,
@@ -354,6 +358,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Bounds {
             body_bytes_max: 4 << 20,
+            stream_bytes_max: 256 << 20,
             buffer_bytes: 64 << 10,
             body_idle_timeout: Duration::from_secs(30),
             drain_bytes_max: 16 << 20,
@@ -423,7 +428,8 @@ pub struct Upstream {
     pub query: Option<String>,
     /// How long a connection may take to be made.
     pub connect_timeout: Duration,
-    /// How long the upstream may take from the request to the head of its answer.
+    /// How long the upstream may take from the end of the request to the head of its answer, and
+    /// for each piece of a request body that streams.
     pub response_header_timeout: Duration,
     /// How long the upstream may pause in the middle of an answer that is no stream of events.
     pub response_idle_timeout: Duration,

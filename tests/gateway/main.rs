@@ -8,11 +8,13 @@
 // How long something took is printed and never asserted.
 #![allow(clippy::print_stdout)]
 
+mod cut;
 mod exchanges;
 mod faults;
 mod harness;
 mod headers;
 mod hosts;
+mod http2;
 mod hygiene;
 mod limits;
 mod names;

@@ -67,7 +67,9 @@ fn places_are_right_behind_wide_characters_tabs_and_long_lines() {
     );
     let told = Files::new(&[("p.yaml", &long)]).told();
     assert!(
-        told.lines().all(|line| line.chars().count() < 400),
+        told.lines()
+            .filter(|line| !line.starts_with("  hint:"))
+            .all(|line| line.chars().count() < 200),
         "{told}"
     );
     assert!(told.contains("p.yaml:1:535: `x`"), "{told}");

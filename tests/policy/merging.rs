@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weirgate::policy::file::{Addresses, keys, load};
 use weirgate::policy::plan::{
-    Hosts, LegacyHeaders, LegacyRefusals, Missing, Origins, Plan, StreamEnd, Streams,
+    Hosts, Http, LegacyHeaders, LegacyRefusals, Missing, Origins, Plan, StreamEnd, Streams,
 };
 use weirgate::protocol::version::{Version, Versions};
 
@@ -28,6 +28,9 @@ upstreams:
     response_idle_timeout: 2m
     idle_timeout: 1s
     idle_connections_max: 0
+    http: 2
+    http2_streams_max: 7
+    http2_ping_interval: 5s
     forwarded: both
     tls: { ca: ca.crt, server_name: Weather.example, cert: tls.crt, key: tls.key }
 routes:
@@ -43,6 +46,7 @@ routes:
       legacy_refusals: status
     bounds:
       body_bytes_max: 1Mi
+      stream_bytes_max: 32Mi
       buffer_bytes: 4Ki
       body_idle_timeout: 1s
       drain_bytes_max: 0
@@ -115,7 +119,7 @@ fn every_key_reaches_the_plan() {
     let bounds = format!("{:?}", route.bounds);
     assert_eq!(
         bounds,
-        "Bounds { body_bytes_max: 1048576, buffer_bytes: 4096, body_idle_timeout: 1s, \
+        "Bounds { body_bytes_max: 1048576, stream_bytes_max: 33554432, buffer_bytes: 4096, body_idle_timeout: 1s, \
          drain_bytes_max: 0, drain_timeout: 2s, message: Bounds { depth_max: 32, \
          keys_max: 64, method_bytes_max: 64, name_bytes_max: 1024, id_bytes_max: 64 }, \
          sessions_max: 5, session_idle_timeout: 3600s }"
@@ -131,6 +135,26 @@ fn every_key_reaches_the_plan() {
         (upstream.idle_timeout, upstream.idle_connections_max),
         (Duration::from_secs(1), 0)
     );
+    assert_eq!((upstream.http, upstream.http2_streams_max), (Http::V2, 7));
+    assert_eq!(upstream.http2_ping_interval, Duration::from_secs(5));
+}
+
+#[test]
+fn a_version_of_http_is_written_with_or_without_quotes() {
+    for (written, http) in [
+        ("1.1", Http::V1),
+        ("\"1.1\"", Http::V1),
+        ("2", Http::V2),
+        ("\"2\"", Http::V2),
+        ("auto", Http::Auto),
+    ] {
+        let text = format!(
+            "upstreams: {{ u: {{ url: http://127.0.0.1:3000/mcp, http: {written} }} }}\n\
+             routes: [ {{ name: r, upstream: u }} ]\n"
+        );
+        let plan = Files::new(&[("p.yaml", &text)]).load().unwrap().plan;
+        assert_eq!(plan.routes[0].upstream.http, http, "{written}");
+    }
 }
 
 #[test]

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use weirgate::protocol::frame::{Bounds, Flaw, FlawKind, Paths, scan};
 use weirgate::protocol::header::{Malformed, spelled};
 use weirgate::protocol::refusal::{
-    BodyFault, HeaderFault, HttpFault, MessageFault, Refusal, UpstreamFault, VersionFault,
+    BodyFault, HeaderFault, HttpFault, MessageFault, OverloadFault, Refusal, UpstreamFault,
+    VersionFault,
 };
 use weirgate::protocol::version::{Version, Versions};
 
@@ -29,6 +30,7 @@ impl Sample {
             Refusal::Message(_)
             | Refusal::Header(_)
             | Refusal::Version(_)
+            | Refusal::Overload(_)
             | Refusal::Upstream(_) => Some(Bytes::from_static(b"7")),
         }
     }
@@ -70,6 +72,7 @@ pub(crate) fn all() -> Vec<Sample> {
         | Refusal::Header(_)
         | Refusal::Version(_)
         | Refusal::Http(_)
+        | Refusal::Overload(_)
         | Refusal::Upstream(_) => {}
     };
     let flaws = flaws()
@@ -82,6 +85,7 @@ pub(crate) fn all() -> Vec<Sample> {
         named(message_faults()),
         named(header_faults()),
         named(version_faults()),
+        named(overload_faults()),
         named(upstream_faults()),
     ]
     .into_iter()
@@ -124,9 +128,14 @@ fn http_faults() -> Vec<(&'static str, HttpFault)> {
 fn body_faults() -> Vec<(&'static str, BodyFault)> {
     every!(BodyFault, identity, {
         BodyFault::TransferCoding => [BodyFault::TransferCoding],
+        BodyFault::LengthBesideChunks => [BodyFault::LengthBesideChunks],
         BodyFault::MediaType { .. } => [BodyFault::MediaType { found: "text/plain".into() }],
         BodyFault::ContentEncoding { .. } => [BodyFault::ContentEncoding { found: "gzip".into() }],
-        BodyFault::TooLarge { .. } => [BodyFault::TooLarge { max: 4 << 20 }],
+        BodyFault::TooLarge { .. } => [
+            BodyFault::TooLarge { limit: "bounds.body_bytes_max", max: 4 << 20 },
+            BodyFault::TooLarge { limit: "bounds.stream_bytes_max", max: 256 << 20 },
+        ],
+        BodyFault::Padding { .. } => [BodyFault::Padding { max: 64 << 10 }],
         BodyFault::Timeout { .. } => [BodyFault::Timeout { max: Duration::from_secs(30) }],
         BodyFault::Broken => [BodyFault::Broken],
     })
@@ -265,6 +274,12 @@ fn version_faults() -> Vec<(&'static str, VersionFault)> {
             method: "ping".into(),
             supported: both,
         }],
+    })
+}
+
+fn overload_faults() -> Vec<(&'static str, OverloadFault)> {
+    every!(OverloadFault, identity, {
+        OverloadFault::Requests { .. } => [OverloadFault::Requests { max: 10_000 }],
     })
 }
 

@@ -35,7 +35,13 @@ fn forwarded(
     let destination = Destination::new(Pool::new(upstream, None)).expect("a target");
     let client = Client::new("192.0.2.9:5".parse().expect("an address"), false);
     let sender = Sender::of(client, &head.headers, &Listen::default());
-    destination.request(head, Bytes::from("body"), routing, era, &sender)
+    destination.request(
+        head,
+        Outbound::Whole(Bytes::from("body")),
+        routing,
+        era,
+        &sender,
+    )
 }
 
 #[test]

@@ -120,6 +120,7 @@ impl<S: AsyncRead + AsyncWrite + Peer + Unpin> Vigil<S> {
     where
         C: Future<Output = Result<(), hyper::Error>>,
     {
+        self.look_by(Instant::now() + self.write_idle_timeout);
         poll_fn(|cx| {
             loop {
                 self.watch.begin_turn(cx);
@@ -154,13 +155,14 @@ impl<S: AsyncRead + AsyncWrite + Peer + Unpin> Vigil<S> {
         {
             return Poll::Ready(order);
         }
-        if self.watch.is_full() && self.alarm.deadline() > Instant::now() + LOOK_INTERVAL {
-            self.alarm.reset(Instant::now() + LOOK_INTERVAL);
+        if self.watch.is_full() {
+            self.look_by(Instant::now() + LOOK_INTERVAL);
         }
         while self.alarm.poll(cx).is_ready() {
             let now = Instant::now();
             match self.look(now) {
-                Ok(next) => self.alarm.reset(next),
+                // Whatever it is then, an answer that is not taken is noticed soon after it is due.
+                Ok(next) => self.alarm.reset(next.min(now + self.write_idle_timeout)),
                 Err(order) => {
                     self.alarm.reset(now + self.header_read_timeout);
                     return Poll::Ready(order);
@@ -168,6 +170,12 @@ impl<S: AsyncRead + AsyncWrite + Peer + Unpin> Vigil<S> {
             }
         }
         Poll::Pending
+    }
+
+    fn look_by(&mut self, latest: Instant) {
+        if self.alarm.deadline() > latest {
+            self.alarm.reset(latest);
+        }
     }
 
     fn enter(&mut self, phase: Phase) -> Option<Order> {
@@ -198,10 +206,9 @@ impl<S: AsyncRead + AsyncWrite + Peer + Unpin> Vigil<S> {
                 if let Some(streams) = &self.streams {
                     streams.end_untaken(now, untaken);
                 }
-                let next = now + self.header_read_timeout.min(untaken);
                 Ok(match self.watch.is_full() {
-                    true => next.min(now + LOOK_INTERVAL),
-                    false => next,
+                    true => now + LOOK_INTERVAL,
+                    false => now + self.header_read_timeout,
                 })
             }
             (Some(idle), _) if idle.since + self.header_read_timeout > now => {

@@ -98,12 +98,8 @@ impl Connection {
         })
     }
 
-    /// A place for one more stream, of at most `streams_max`; none where the peer takes no more, or
-    /// where the connection is closing.
-    pub(super) fn slot(&mut self, streams_max: usize) -> Option<Slot> {
-        if self.is_closed() {
-            return None;
-        }
+    /// A place for one more stream, of at most `streams_max`; none where the peer takes no more.
+    pub(super) fn slot(&self, streams_max: usize) -> Option<Slot> {
         let streams_max = streams_max.min(self.sender.current_max_send_streams());
         let reused = self.streams.open_one(streams_max)?;
         Some(Slot {
@@ -256,8 +252,8 @@ impl Slot {
         self.reused
     }
 
-    /// Sends `request`, and waits so long for the head of its answer. Dropping what this gives, or
-    /// this while it is pending, resets the stream and nothing else.
+    /// Sends `request`, and waits so long for the head of its answer, or as long as it is wanted.
+    /// Dropping what this gives, or this while it is pending, resets the stream and nothing else.
     ///
     /// # Errors
     /// What became of the request, which is handed back where the upstream certainly did nothing with
@@ -265,7 +261,7 @@ impl Slot {
     pub(super) async fn send<B: Outbound>(
         &mut self,
         request: Request<B>,
-        wait: Duration,
+        wait: Option<Duration>,
     ) -> Result<Response<Inbound>, Lost<B>> {
         let again = request.body().again();
         let (parts, body) = request.into_parts();
@@ -286,7 +282,11 @@ impl Slot {
             let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut upload).poll(cx))).await;
             self.upload = at_once.is_pending().then(|| tokio::spawn(upload));
         }
-        match timeout(wait, answer).await {
+        let answer = match wait {
+            Some(wait) => timeout(wait, answer).await,
+            None => Ok(answer.await),
+        };
+        match answer {
             Err(_) => Err(Lost::Sent(Failure::HeaderTimeout)),
             Ok(Ok(response)) => Ok(Inbound::of(response, sent_whole)),
             Ok(Err(error)) => Err(match again {

@@ -189,7 +189,10 @@ async fn a_name_that_moves_is_followed_by_new_connections() {
     });
     let pool = Pool::resolving(Arc::new(upstream), None, resolve);
     let ask = async || {
-        let (answer, lease) = pool.send(Request::new(Kind::default())).await.expect("one");
+        let (answer, lease) = pool
+            .send(Request::new(Kind::default()), None)
+            .await
+            .expect("one");
         assert!(answer.into_body().is_end_stream());
         lease.give_back();
     };

@@ -1,4 +1,4 @@
-//! What stands once in a policy: `listen`, `status`, `shutdown`, `log` and `defaults`.
+//! What stands once in a policy: `listen`, `status`, `log`, `shutdown` and `defaults`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,8 +27,8 @@ use super::upstream::{self, DraftUpstream, Target};
 pub(super) struct Draft {
     pub(super) listen: Listen,
     pub(super) status: Status,
-    pub(super) shutdown: Shutdown,
     pub(super) log: Log,
+    pub(super) shutdown: Shutdown,
     pub(super) defaults: Defaults,
     /// Where the addresses were written, if they were.
     pub(super) listen_origin: Option<Origin>,
@@ -64,7 +64,7 @@ pub(super) struct Defaults {
 }
 
 /// The keys that only the gateway file has.
-pub(super) const GATEWAY_KEYS: [&str; 5] = ["listen", "status", "shutdown", "log", "defaults"];
+pub(super) const GATEWAY_KEYS: [&str; 5] = ["listen", "status", "log", "shutdown", "defaults"];
 
 /// The keys of a file. The defaults come before what builds on them.
 pub(super) const ROOT: &[Key<Draft>] = &[
@@ -89,18 +89,18 @@ pub(super) const ROOT: &[Key<Draft>] = &[
         show: |d| key::show(STATUS, &d.status),
     },
     Key {
-        name: "shutdown",
-        read: |d, n, r| {
-            key::read(n, "`shutdown`", SHUTDOWN, &mut d.shutdown, r);
-        },
-        show: |d| key::show(SHUTDOWN, &d.shutdown),
-    },
-    Key {
         name: "log",
         read: |d, n, r| {
             key::read(n, "`log`", LOG, &mut d.log, r);
         },
         show: |d| key::show(LOG, &d.log),
+    },
+    Key {
+        name: "shutdown",
+        read: |d, n, r| {
+            key::read(n, "`shutdown`", stream::SHUTDOWN, &mut d.shutdown, r);
+        },
+        show: |d| key::show(stream::SHUTDOWN, &d.shutdown),
     },
     Key {
         name: "defaults",
@@ -225,20 +225,6 @@ const STATUS: &[Key<Status>] = &[Key {
     show: |s| Shown::value(s.address),
 }];
 
-const SHUTDOWN: &[Key<Shutdown>] = &[
-    Key {
-        name: "notice",
-        read: |s, n, r| r.duration(n, &mut s.notice),
-        show: |s| Shown::value(duration(s.notice)),
-    },
-    Key {
-        name: "timeout",
-        read: |s, n, r| r.duration(n, &mut s.timeout),
-        show: |s| Shown::value(duration(s.timeout)),
-    },
-    stream::SHUTDOWN_STREAMS,
-];
-
 /// The words for [`LogFormat`].
 const LOG_FORMATS: [(&str, LogFormat); 3] = [
     ("text", LogFormat::Text),
@@ -342,12 +328,13 @@ pub(super) fn settings(plan: &Plan) -> Vec<Setting> {
         &status,
         &Status::default(),
     ));
+    settings.extend(key::differences(LOG, "log", &plan.log, &Log::default()));
+    let shutdown = Shutdown::default();
     settings.extend(key::differences(
-        SHUTDOWN,
+        stream::SHUTDOWN,
         "shutdown",
         &plan.shutdown,
-        &Shutdown::default(),
+        &shutdown,
     ));
-    settings.extend(key::differences(LOG, "log", &plan.log, &Log::default()));
     settings
 }

@@ -48,8 +48,8 @@ pub(super) fn resolve(
     let plan = Plan {
         listen: draft.listen,
         status: draft.status.address,
-        shutdown: draft.shutdown,
         log: draft.log,
+        shutdown: draft.shutdown,
         routes,
     };
     Ok(Policy { plan, warnings })

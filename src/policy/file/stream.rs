@@ -1,5 +1,5 @@
-//! `streams` and `deadline`, of routes and of the defaults, and `shutdown.streams`: how long an answer
-//! may take on its way, and how it ends.
+//! `streams` and `deadline`, of routes and of the defaults, and `shutdown`: how long an answer may
+//! take on its way, and how it ends.
 
 use std::time::Duration;
 
@@ -41,12 +41,23 @@ pub(super) const DEADLINES: &[Key<Deadlines>] = &[
 
 const STREAM_ENDS: [(&str, StreamEnd); 2] = [("end", StreamEnd::End), ("break", StreamEnd::Break)];
 
-/// `shutdown.streams`.
-pub(super) const SHUTDOWN_STREAMS: Key<Shutdown> = Key {
-    name: "streams",
-    read: |s, n, r| r.choice(n, &STREAM_ENDS, &mut s.streams),
-    show: |s| Shown::value(word(&STREAM_ENDS, s.streams)),
-};
+pub(super) const SHUTDOWN: &[Key<Shutdown>] = &[
+    Key {
+        name: "notice",
+        read: |s, n, r| r.duration(n, &mut s.notice),
+        show: |s| Shown::value(duration(s.notice)),
+    },
+    Key {
+        name: "timeout",
+        read: |s, n, r| r.duration(n, &mut s.timeout),
+        show: |s| Shown::value(duration(s.timeout)),
+    },
+    Key {
+        name: "streams",
+        read: |s, n, r| r.choice(n, &STREAM_ENDS, &mut s.streams),
+        show: |s| Shown::value(word(&STREAM_ENDS, s.streams)),
+    },
+];
 
 /// Reads `streams` of a route or of the defaults.
 pub(super) fn read_streams(node: &Node, streams: &mut Streams, reader: &mut Reader<'_>) {
