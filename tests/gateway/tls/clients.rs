@@ -129,7 +129,7 @@ fn a_client_that_is_not_encrypted_is_told_so() {
     let answer = shop.gateway.ask(&Request::call("t"));
     assert_eq!(answer.status, 400, "{answer:?}");
     assert!(answer.text().contains("https://"), "{answer:?}");
-    // Whatever else is no handshake is closed without a word.
+    // Whatever else is no handshake ends as well.
     for bytes in [&b"\x00\x01\x02"[..], b"SSH-2.0-x\r\n"] {
         let mut client = Client::connect(shop.gateway.address);
         client.send_bytes(bytes);

@@ -31,6 +31,25 @@ fn a_client_that_goes_cancels_its_exchange() {
 }
 
 #[test]
+fn a_client_that_goes_behind_more_than_is_read_ahead_is_noticed() {
+    for resets in [false, true] {
+        let shop = Shop::with(Upstream::with(|_| Reply::silence()), &[], |policy| policy);
+        let mut client = shop.connect();
+        client.send(&Request::call("t"));
+        shop.upstream.wait_for_requests(1);
+        client.send_bytes(&b"\r\n".repeat(32 << 10));
+        match resets {
+            true => client.wire.reset(),
+            false => client.wire.finish(),
+        }
+        shop.upstream
+            .wait("the end of the upstream's request", |log| {
+                log.ended(0).is_some()
+            });
+    }
+}
+
+#[test]
 fn an_answer_that_is_complete_ends_in_good_order() {
     let shop = Shop::new();
     let mut client = shop.connect();
@@ -47,6 +66,20 @@ fn a_connection_that_is_no_longer_used_ends_in_good_order() {
     let mut client = shop.connect();
     assert_eq!(client.exchange(&Request::call("t")).status, 200);
     assert_eq!(client.wire.ending(), Fault::Closed(0));
+}
+
+#[test]
+fn the_end_of_the_process_waits_for_no_handshake() {
+    let mut shop = Shop::with(Upstream::start(), &[], |policy| {
+        policy.listen("handshake_timeout", "1h")
+    });
+    let silent = std::net::TcpStream::connect(shop.gateway.address).unwrap();
+    let mut client = shop.connect();
+    assert_eq!(client.exchange(&Request::call("t")).status, 200);
+    // Long before the time that open exchanges would be given.
+    assert_eq!(shop.gateway.end_by("INT"), Some(0));
+    assert_eq!(client.wire.ending(), Fault::Closed(0));
+    drop(silent);
 }
 
 #[test]
