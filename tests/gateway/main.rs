@@ -26,3 +26,4 @@ mod proxying;
 mod running;
 mod streams;
 mod strict;
+mod tls;
