@@ -1,7 +1,9 @@
 //! The stages of one exchange, a file each, in the order of the path through them.
 
+mod admitted;
 mod agree;
 mod answer;
+mod claim;
 mod cors;
 mod discover;
 mod forward;
@@ -18,5 +20,6 @@ mod relay;
 mod route;
 mod sender;
 mod session;
+mod upload;
 
 pub use relay::Outgoing;

@@ -8,5 +8,7 @@ mod ending;
 mod gather;
 pub mod listener;
 mod outlet;
+pub mod reload;
+pub mod tls;
 pub mod upstream;
 pub mod wire;

@@ -5,5 +5,6 @@ pub mod finding;
 pub mod host;
 pub mod network;
 pub mod plan;
+pub mod tls;
 pub mod unit;
 pub mod url;

@@ -172,7 +172,8 @@ fn listed(names: &[String]) -> String {
 /// The URL without its query, which may hold a credential.
 fn url(upstream: &Upstream) -> String {
     let query = if upstream.query.is_some() { "?…" } else { "" };
-    format!("http://{}{}{query}", upstream.authority, upstream.path)
+    let scheme = upstream.scheme().as_str();
+    format!("{scheme}://{}{}{query}", upstream.authority, upstream.path)
 }
 
 /// Every setting that is not at its default, with its owner; an upstream of several routes once.

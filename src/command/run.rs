@@ -17,6 +17,8 @@ use crate::admin::{self, Readiness};
 use crate::gateway::pipeline::Gateway;
 use crate::net::descriptor::Descriptors;
 use crate::net::listener::{self, Phase, Shared};
+use crate::net::reload;
+use crate::net::tls::Acceptor;
 use crate::observe::{Level, Log};
 use crate::policy::file::Policy;
 use crate::policy::plan::{Listen, Plan, Shutdown};
@@ -149,7 +151,11 @@ pub struct Started {
 impl Started {
     /// The line that tells them, with the routes of `plan`.
     fn describe(&self, plan: &Plan) -> String {
-        let mut line = format!("weirgate listening on http://{}", self.listen);
+        let scheme = match plan.listen.tls {
+            Some(_) => "https",
+            None => "http",
+        };
+        let mut line = format!("weirgate listening on {scheme}://{}", self.listen);
         for route in &plan.routes {
             // Writing into a string cannot fail.
             let _ = write!(line, ", {} -> {}", route.path, route.upstream.name);
@@ -193,8 +199,9 @@ pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Start
     let gateway = gateway.map_err(|cause| StartError {
         attempted: "cannot prepare the routes".into(),
         cause: io::Error::other(cause),
-        hint: "check the urls of the upstreams",
+        hint: "check the urls of the upstreams, and whether this system has randomness to give",
     })?;
+    let acceptor = acceptor(plan, log)?;
     let descriptors = descriptors(&plan.listen, log);
     let probing = admin::serve(probes, readiness, descriptors.clone(), log.clone());
     tokio::spawn(probing);
@@ -205,7 +212,7 @@ pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Start
         tasks: tasks.clone(),
         descriptors,
     };
-    let serving = listener::serve(listener, plan.listen.clone(), gateway, shared);
+    let serving = listener::serve(listener, plan.listen.clone(), acceptor, gateway, shared);
     tasks.spawn(serving);
     Ok(Started {
         listen,
@@ -214,6 +221,20 @@ pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Start
         drain,
         tasks,
     })
+}
+
+/// What clients speak TLS with, if the policy says so; from now on it follows its files.
+fn acceptor(plan: &Plan, log: &Log) -> Result<Option<Acceptor>, StartError> {
+    let Some(tls) = &plan.listen.tls else {
+        return Ok(None);
+    };
+    let (acceptor, renewal) = Acceptor::new(tls).map_err(|cause| StartError {
+        attempted: "cannot set up TLS for clients".into(),
+        cause: io::Error::other(cause),
+        hint: "see the certificates in listen.tls, and whether this system has randomness to give",
+    })?;
+    reload::start(vec![renewal], log.clone());
+    Ok(Some(acceptor))
 }
 
 /// Raises the limit of open files, and warns where it is too low for what the policy allows.

@@ -51,7 +51,8 @@ impl Line {
     }
 }
 
-/// The routing headers of one message as they go upstream. Only [`agree`] makes one, so nothing is
+/// The routing headers of one message as they go upstream. Only [`agree`] makes one, and a
+/// [`Claim`](super::claim::Claim), whose body never comes to its end unless it agrees; so nothing is
 /// forwarded whose headers were not held against its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Routing {
@@ -66,6 +67,26 @@ impl Routing {
     #[must_use]
     pub(super) fn passes_params(&self) -> bool {
         self.params
+    }
+
+    /// Those of a modern message of this version, method and name; `found` is what the client
+    /// sent.
+    #[must_use]
+    pub(super) fn modern(
+        version: &str,
+        method: &str,
+        name: Option<&str>,
+        found: &Fields<'_>,
+    ) -> Routing {
+        Routing {
+            version: Line::plain(version, found.protocol_version),
+            method: Line::plain(method, found.method),
+            name: match name {
+                Some(name) => Line::encoded(name, found.name),
+                None => Line::Remove,
+            },
+            params: true,
+        }
     }
 
     /// Writes the routing headers into the head that goes upstream.
@@ -167,15 +188,7 @@ impl Lines<'_> {
             return Err(missing_line(spelled::NAME, name).into());
         }
         let version = placed.version().unwrap_or_default();
-        Ok(Routing {
-            version: Line::plain(version, self.fields.protocol_version),
-            method: Line::plain(method, self.fields.method),
-            name: match name {
-                Some(name) => Line::encoded(name, self.fields.name),
-                None => Line::Remove,
-            },
-            params: true,
-        })
+        Ok(Routing::modern(version, method, name, self.fields))
     }
 
     fn agree_legacy(&self, headers: &HeaderMap, rule: LegacyHeaders) -> Result<Routing, Refusal> {

@@ -12,6 +12,7 @@ use super::agree::Routing;
 use super::hop;
 use super::outbound::{Lease, Outbound, Pool};
 use super::sender::Sender;
+use crate::net::tls::Fault;
 use crate::net::upstream::{Failure, Inbound};
 use crate::policy::plan::Upstream;
 use crate::protocol::header;
@@ -58,11 +59,12 @@ impl Destination {
     pub(super) fn request(
         &self,
         mut head: Parts,
-        body: Bytes,
+        body: Outbound,
         routing: Routing,
         era: Era,
         sender: &Sender,
     ) -> Result<Request<Outbound>, HttpFault> {
+        let host = named_host(&head);
         head.uri = match head.uri.query() {
             None => self.target.clone(),
             // It was a part of a target already, so that only its length can be too much.
@@ -70,10 +72,9 @@ impl Destination {
                 target(self.upstream(), Some(query)).map_err(|_| HttpFault::TargetTooLong)?
             }
         };
-        let host = named_host(&head);
         depart(&mut head.headers, routing, era);
         self.address(&mut head, host, sender);
-        Ok(Request::from_parts(head, Outbound::Whole(body)))
+        Ok(Request::from_parts(head, body))
     }
 
     /// The request that `head` and a body become that nobody reads: with its own path and query, and
@@ -108,7 +109,8 @@ impl Destination {
         head.headers.insert(HOST, self.authority.clone());
     }
 
-    /// Sends `request` and waits for the head of the answer.
+    /// Sends `request` and waits for the head of the answer; with a body that is still coming in, the
+    /// exchange keeps the time.
     ///
     /// # Errors
     /// [`UpstreamFault::Failed`] and [`UpstreamFault::Timeout`].
@@ -116,7 +118,11 @@ impl Destination {
         &self,
         request: Request<Outbound>,
     ) -> Result<(Response<Inbound>, Lease), UpstreamFault> {
-        let sent = self.pool.send(request).await;
+        let head_timeout = match request.body() {
+            Outbound::Whole(_) => Some(self.upstream().response_header_timeout),
+            Outbound::Guarded(_) | Outbound::Passed(_) => None,
+        };
+        let sent = self.pool.send(request, head_timeout).await;
         let (response, lease) = sent.map_err(|failure| self.fault(&failure))?;
         let broken = |what, detail: String| {
             Err(UpstreamFault::Failed {
@@ -138,7 +144,7 @@ impl Destination {
             // The bytes are still coded, and the coding belongs to a connection that ends here.
             return broken("used a transfer coding unasked", format!("{coding:?}"));
         }
-        Ok((response, lease))
+        Ok((response, lease.into()))
     }
 
     /// Ends a session of the upstream that no client will use, beside the answer that says so.
@@ -147,8 +153,9 @@ impl Destination {
         request.headers_mut().insert(header::SESSION_ID, session);
         let pool = self.pool.clone();
         tokio::spawn(async move {
+            let head_timeout = pool.upstream().response_header_timeout;
             // The client has its answer; a server that cannot be told forgets the session itself.
-            let _ = pool.send(request).await;
+            let _ = pool.send(request, Some(head_timeout)).await;
         });
     }
 
@@ -171,6 +178,10 @@ impl Destination {
             }
             Failure::Resolve(_) => failed("has a name that could not be resolved"),
             Failure::Connect(_) => failed("cannot be reached"),
+            Failure::Tls(Fault::NotTls) => failed("does not speak TLS"),
+            Failure::Tls(Fault::Untrusted(_)) => failed("has a certificate that is not trusted"),
+            Failure::Tls(Fault::Refused(_)) => failed("refused the TLS handshake"),
+            Failure::Tls(_) => failed("broke off the TLS handshake"),
             Failure::Broken(_) => failed("broke off before it answered"),
         }
     }

@@ -1,41 +1,72 @@
-//! A message as the stages judge it: what its frame says, decoded once.
+//! A message as the stages judge it: what its scan found, decoded once.
 
 use std::borrow::Cow;
 
-use crate::protocol::frame::{Field, Frame, Kind, Text};
+use super::place::Placed;
+use crate::protocol::frame::{Field, Kind, Outline, Text};
 use crate::protocol::method;
+use crate::protocol::version::{Era, Version};
 
-/// The method of a frame, and the parameter that names its target.
+/// What a message asks for, as far as anything is decided by it: the body says it, or the headers
+/// of a body that is too large to be read first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call<'m> {
+    /// The era.
+    pub(super) era: Era,
+    /// The version, if it is one that we know.
+    pub(super) version: Option<Version>,
+    /// Whether the client waits for an answer with its id; so it is taken to where the body has
+    /// still to say it.
+    pub(super) is_request: bool,
+    /// The method; empty in a response.
+    pub(super) method: &'m str,
+    /// The tool, prompt, URI or task that it names.
+    pub(super) name: Option<&'m str>,
+}
+
+/// The method of a message, and the parameter that names its target.
 #[derive(Debug)]
 pub(super) struct Message<'f> {
-    frame: &'f Frame,
+    outline: &'f Outline,
     method: Cow<'f, str>,
     target: Option<(Field, Text<'f>)>,
 }
 
 impl<'f> Message<'f> {
-    /// Decodes what the stages need of `frame`.
+    /// Decodes what the stages need of `outline`.
     #[must_use]
-    pub(super) fn of(frame: &'f Frame) -> Message<'f> {
-        let method = frame.method().unwrap_or_default();
-        let target = method::name_field(&method).map(|field| (field, frame.text(field)));
+    pub(super) fn of(outline: &'f Outline) -> Message<'f> {
+        let method = outline.method().unwrap_or_default();
+        let target = method::name_field(&method).map(|field| (field, outline.text(field)));
         Message {
-            frame,
+            outline,
             method,
             target,
         }
     }
 
-    /// The frame.
+    /// What the scan found.
     #[must_use]
-    pub(super) fn frame(&self) -> &'f Frame {
-        self.frame
+    pub(super) fn outline(&self) -> &'f Outline {
+        self.outline
     }
 
     /// Whether the client waits for an answer with its id.
     #[must_use]
     pub(super) fn is_request(&self) -> bool {
-        self.frame.kind() == Kind::Request
+        self.outline.kind() == Kind::Request
+    }
+
+    /// What the message asks for, once it is placed.
+    #[must_use]
+    pub(super) fn call(&self, placed: &Placed) -> Call<'_> {
+        Call {
+            era: placed.era(),
+            version: placed.known_version(),
+            is_request: self.is_request(),
+            method: self.method(),
+            name: self.name(),
+        }
     }
 
     /// The method; empty in a response.

@@ -1,4 +1,4 @@
-//! The body of a request on its way to the upstream.
+//! The body of a request on its way to the upstream, and the connection that it takes.
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,18 +8,61 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::pass::Passing;
+use super::upload::{Guarded, Upload};
 use crate::net::upstream;
 
 /// The connections to an upstream.
 pub(super) type Pool = upstream::Pool<Outbound>;
-/// One of them in use.
-pub(super) type Lease = upstream::Lease<Outbound>;
+
+/// One of them in use, with what is still on its way over it. Dropping it breaks both off.
+#[derive(Debug)]
+pub(super) struct Lease {
+    connection: upstream::Lease<Outbound>,
+    upload: Option<Upload>,
+}
+
+impl Lease {
+    /// Whether the connection had served another exchange before.
+    #[must_use]
+    pub(super) fn reused(&self) -> bool {
+        self.connection.reused()
+    }
+
+    /// The same, with the body that streams over it.
+    #[must_use]
+    pub(super) fn carrying(self, upload: Upload) -> Lease {
+        Lease {
+            upload: Some(upload),
+            ..self
+        }
+    }
+
+    /// Keeps the connection for the next exchange. Only after the answer was read to its end. Where
+    /// the upstream has answered before it had all of a body that streams, the request ends here,
+    /// and with it what is left of the body.
+    pub(super) fn give_back(self) {
+        if self.upload.as_ref().is_none_or(Upload::is_sent) {
+            self.connection.give_back();
+        }
+    }
+}
+
+impl From<upstream::Lease<Outbound>> for Lease {
+    fn from(connection: upstream::Lease<Outbound>) -> Lease {
+        Lease {
+            connection,
+            upload: None,
+        }
+    }
+}
 
 /// What is sent upstream.
 #[derive(Debug)]
 pub(super) enum Outbound {
     /// The bytes that were scanned; what is left of them.
     Whole(Bytes),
+    /// Bytes that are scanned as they pass.
+    Guarded(Guarded),
     /// What a client sends, unread.
     Passed(Box<Passing>),
 }
@@ -28,7 +71,7 @@ impl upstream::Outbound for Outbound {
     fn again(&self) -> Option<Outbound> {
         match self {
             Outbound::Whole(bytes) => Some(Outbound::Whole(bytes.clone())),
-            Outbound::Passed(_) => None,
+            Outbound::Guarded(_) | Outbound::Passed(_) => None,
         }
     }
 }
@@ -58,6 +101,7 @@ impl Body for Outbound {
                 let bytes = std::mem::take(bytes);
                 Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
             }
+            Outbound::Guarded(body) => Pin::new(body).poll_frame(cx),
             Outbound::Passed(body) => Pin::new(body).poll_frame(cx),
         }
     }
@@ -65,6 +109,7 @@ impl Body for Outbound {
     fn is_end_stream(&self) -> bool {
         match self {
             Outbound::Whole(bytes) => bytes.is_empty(),
+            Outbound::Guarded(body) => body.is_end_stream(),
             Outbound::Passed(body) => body.is_end_stream(),
         }
     }
@@ -72,6 +117,7 @@ impl Body for Outbound {
     fn size_hint(&self) -> SizeHint {
         match self {
             Outbound::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Outbound::Guarded(body) => body.size_hint(),
             Outbound::Passed(body) => body.size_hint(),
         }
     }

@@ -1,6 +1,7 @@
 //! The path of one exchange, from its head to its answer. Each stage is a function of what the
 //! stages before it made, and only they can make it; so none can be skipped.
 
+use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -12,18 +13,24 @@ use hyper::body::Incoming;
 use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 
+use super::admitted::{Admitted, Reading};
 use super::agree::{self, Routing};
+use super::claim::Claim;
 use super::cors::{self, Cors};
 use super::forward::{Destination, Farewell};
 use super::intake::{self, Intake};
 use super::message::Message;
 use super::outbound::{Outbound, Pool};
 use super::place::{self, Placed};
+use super::receive::{self, Taken};
 use super::relay::{self, Asked, Drain, Outgoing, Source};
 use super::sender::Sender;
 use super::session::Sessions;
-use super::{discover, handshake, pass, receive, route};
+use super::upload::Upload;
+use super::{discover, handshake, pass, route};
 use crate::net::listener::{self, Client, ConnectionEnd};
+use crate::net::reload;
+use crate::net::tls::Connectors;
 use crate::observe::{self, Exchange, Level, Log};
 use crate::policy::plan::{Bounds, LegacyRefusals, Listen, Plan, Route};
 use crate::protocol::frame::{self, Paths};
@@ -54,13 +61,19 @@ struct Serving {
 }
 
 impl Gateway {
-    /// The gateway that `plan` describes. Once `drain` is cancelled, it ends the streams that have
-    /// no end of their own.
+    /// The gateway that `plan` describes, on the current runtime. Once `drain` is cancelled, it ends
+    /// the streams that have no end of their own.
     ///
     /// # Errors
-    /// An upstream's authority or path that no request can carry; a checked plan has none.
-    pub fn start(plan: &Plan, log: Log, drain: CancellationToken) -> Result<Gateway, http::Error> {
+    /// An upstream's authority or path that no request can carry, of which a checked plan has none;
+    /// and what keeps TLS from being set up on this system.
+    pub fn start(
+        plan: &Plan,
+        log: Log,
+        drain: CancellationToken,
+    ) -> Result<Gateway, Box<dyn Error + Send + Sync>> {
         let mut pools: Vec<Arc<Pool>> = Vec::new();
+        let mut connectors = Connectors::default();
         let mut routes = Vec::with_capacity(plan.routes.len());
         for route in &plan.routes {
             // Routes that lead to one upstream share its connections.
@@ -70,7 +83,8 @@ impl Gateway {
             let pool = match known {
                 Some(pool) => pool.clone(),
                 None => {
-                    pools.push(Pool::new(route.upstream.clone()));
+                    let connector = connectors.connector(&route.upstream)?;
+                    pools.push(Pool::new(route.upstream.clone(), connector));
                     pools[pools.len() - 1].clone()
                 }
             };
@@ -82,6 +96,7 @@ impl Gateway {
             });
         }
         route::sort(&mut routes, |serving| &serving.route);
+        reload::start(connectors.into_renewals(), log.clone());
         Ok(Gateway(Arc::new(Running {
             listen: plan.listen.clone(),
             log,
@@ -150,6 +165,7 @@ impl listener::Serve for Gateway {
             bytes_in: end.received,
             duration: end.duration,
             reason: end.reason,
+            detail: end.detail,
         });
     }
 
@@ -189,27 +205,6 @@ fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::from_bytes(&lines.join(&b", "[..])).ok()
 }
 
-/// A request that may go upstream, and what its answer will be read for.
-struct Admitted {
-    era: Era,
-    routing: Routing,
-    body: Bytes,
-    reading: Reading,
-    asked: Asked,
-}
-
-/// What an answer is read for before it goes on.
-enum Reading {
-    /// Nothing: it passes as it comes.
-    Nothing,
-    /// The versions that the server offers.
-    Discovery,
-    /// The version that the server chose.
-    Handshake,
-    /// Whether this session has ended.
-    EndOfSession(HeaderValue),
-}
-
 /// One exchange: its route, what its HTTP method makes of it, and the answer of the upstream.
 async fn answer<'g>(
     gateway: &'g Running,
@@ -230,7 +225,9 @@ async fn answer<'g>(
     };
     exchange.route(&serving.route);
     to.in_band = serving.route.protocol.legacy_refusals == LegacyRefusals::InBand;
-    if let Some(origin) = cors::Origin::admitted(&head.headers) {
+    if fields.origin != header::Reading::Absent
+        && let Some(origin) = cors::Origin::admitted(&head.headers)
+    {
         let cors = &serving.cors;
         if cors::is_preflight(&head) {
             to.closes = !receive::drain_unread(&head, body, &serving.route.bounds);
@@ -275,7 +272,7 @@ async fn answer<'g>(
             _ => return Err(HttpFault::MethodNotAllowed { allow }.into()),
         }
     };
-    forward(gateway, serving, head, admitted, sender, exchange).await
+    forward(gateway, serving, head, admitted, sender, exchange, to).await
 }
 
 /// The route of a request, which its head may take.
@@ -312,14 +309,25 @@ async fn admit_message(
     to: &mut Addressee,
 ) -> Result<Admitted, Refusal> {
     let route = &*serving.route;
-    let acceptable = receive::check(fields, &body, &route.bounds)
+    let claim = || Claim::of(fields, &head.headers, route);
+    let acceptable = receive::check(fields, &body, &route.bounds, || claim().is_some())
         .map_err(Refusal::from)
         .and_then(|()| Ok(intake::check_size(head, &body, &route.bounds)?));
     if let Err(refusal) = acceptable {
         to.closes = !receive::drain_unread(head, body, &route.bounds);
         return Err(refusal);
     }
-    let body = receive::whole(body, &route.bounds).await?;
+    let body = match receive::take(body, &route.bounds).await? {
+        Taken::Whole(body) => body,
+        Taken::Part(part) => match claim() {
+            Some(claim) => {
+                let admitting = Admitted::by_claim(claim, &serving.route, part, exchange, to);
+                // Boxed, because few exchanges need the room that it takes.
+                return Box::pin(admitting).await;
+            }
+            None => part.whole(&route.bounds).await?,
+        },
+    };
     exchange.received(body.len() as u64);
     let frame = frame::scan(body, &route.bounds.message, &Paths::default()).map_err(|flaw| {
         to.id = flaw.id().map(Bytes::copy_from_slice);
@@ -330,18 +338,14 @@ async fn admit_message(
     if !to.probe {
         intake::check(head)?;
     }
-    let era = placed.era();
-    let reading = match (era, message.method()) {
-        (Era::Modern, method::DISCOVER) => Reading::Discovery,
-        (Era::Legacy, method::INITIALIZE) if message.is_request() => Reading::Handshake,
-        _ => Reading::Nothing,
-    };
+    let call = message.call(&placed);
     Ok(Admitted {
-        era,
+        era: call.era,
         routing,
-        body: frame.body().clone(),
-        reading,
-        asked: Asked::by(&message, to.id.clone(), &route.deadline),
+        body: Outbound::Whole(frame.body().clone()),
+        upload: None,
+        reading: Reading::of(&call),
+        asked: Asked::by(&call, to.id.clone(), &route.deadline),
     })
 }
 
@@ -355,8 +359,7 @@ fn judge(
     to: &mut Addressee,
 ) -> Result<(Placed, Routing), Refusal> {
     let route = &*serving.route;
-    let frame = message.frame();
-    to.id = frame.id().map(|id| frame.body().slice_ref(id));
+    to.id = message.outline().shared_id();
     to.probe = message.method() == method::DISCOVER;
     exchange.called(message.method(), message.name());
     let placed = place::place(message, fields.protocol_version, &route.protocol, || {
@@ -388,7 +391,8 @@ fn admit_bodiless(
     Ok(Admitted {
         era: placed.era(),
         routing,
-        body: Bytes::new(),
+        body: Outbound::Whole(Bytes::new()),
+        upload: None,
         reading: match session {
             Some(id) if head.method == Method::DELETE => Reading::EndOfSession(id.clone()),
             Some(_) | None => Reading::Nothing,
@@ -413,26 +417,34 @@ async fn forward(
     admitted: Admitted,
     sender: &Sender,
     exchange: &mut Exchange,
+    to: &mut Addressee,
 ) -> Result<Response<Source>, Refusal> {
     let Admitted {
         era,
         routing,
         body,
+        upload,
         reading,
-        asked,
+        mut asked,
     } = admitted;
     let route = &*serving.route;
     let request = serving
         .destination
         .request(head, body, routing, era, sender)?;
-    let answering = pin!(settle(serving, request, reading, era, exchange));
-    let response = match asked.deadline {
-        None => answering.await?,
-        Some(deadline) => match timeout_at(deadline.at, answering).await {
-            Ok(response) => response?,
-            Err(_) => return Err(deadline.fault(&route.upstream).into()),
-        },
+    let streams = upload.is_some();
+    let response = {
+        let answering = pin!(settle(serving, request, upload, reading, era, exchange, to));
+        match asked.deadline {
+            None => answering.await?,
+            Some(deadline) => match timeout_at(deadline.at, answering).await {
+                Ok(response) => response?,
+                Err(_) => return Err(deadline.fault(&route.upstream).into()),
+            },
+        }
     };
+    if streams {
+        asked.answer_to(to.id.clone());
+    }
     Ok(relay::watch(response, &asked, route, &gateway.drain))
 }
 
@@ -440,13 +452,19 @@ async fn forward(
 async fn settle(
     serving: &Serving,
     request: Request<Outbound>,
+    upload: Option<Upload>,
     reading: Reading,
     era: Era,
     exchange: &mut Exchange,
+    to: &mut Addressee,
 ) -> Result<Response<Source>, Refusal> {
     let (route, destination) = (&*serving.route, &serving.destination);
     let farewell = matches!(reading, Reading::Handshake).then(|| Farewell::after(&request));
-    let (response, lease) = destination.send(request).await?;
+    let sending = destination.send(request);
+    let (response, lease) = match upload {
+        None => sending.await?,
+        Some(upload) => Box::pin(upload.answer(sending, to)).await?,
+    };
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());
     match reading {

@@ -100,7 +100,7 @@ impl Placed {
             None => versions.serves_legacy(),
         };
         if handshake && !versions.serves_legacy() {
-            let requested = match message.frame().text(Field::ProtocolVersion) {
+            let requested = match message.outline().text(Field::ProtocolVersion) {
                 Text::Is(version) => version.into_owned(),
                 Text::Absent | Text::WrongType => String::new(),
             };
@@ -156,7 +156,7 @@ pub(super) fn place(
     session: impl FnOnce() -> Option<Version>,
 ) -> Result<Placed, Refusal> {
     let serves_modern = protocol.versions.serves_modern();
-    match message.frame().text(Field::MetaProtocolVersion) {
+    match message.outline().text(Field::MetaProtocolVersion) {
         // That the route has no modern version is −32600, and precedes what else is wrong.
         Text::Is(version) if !serves_modern => {
             let named = Named::of(&version);
@@ -178,7 +178,7 @@ fn place_modern(
     protocol: &Protocol,
 ) -> Result<Placed, Refusal> {
     let is_request = message.is_request();
-    if is_request && message.frame().client_capabilities() != Shape::Object {
+    if is_request && message.outline().client_capabilities() != Shape::Object {
         return Err(MessageFault::MetaKey {
             key: CAPABILITIES_KEY,
             expected: "an object",
@@ -211,7 +211,7 @@ fn place_by_header(
     let era = if modern { Era::Modern } else { Era::Legacy };
     let placed = Placed::new(era, named);
     let is_handshake = message.method() == method::INITIALIZE;
-    match message.frame().kind() {
+    match message.outline().kind() {
         Kind::Request if modern && is_handshake => Err(HeaderFault::Mismatch {
             name: spelled::PROTOCOL_VERSION,
             header: placed.version().unwrap_or_default().to_owned(),

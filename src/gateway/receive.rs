@@ -1,4 +1,5 @@
-//! The request's body: taken in whole within its bounds, or read and thrown away after a refusal.
+//! The request's body: taken in within its bounds, whole or as much as is scanned before the rest
+//! may stream; or read and thrown away after a refusal.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -13,6 +14,7 @@ use http::request::Parts;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
 use crate::policy::plan::Bounds;
@@ -21,7 +23,8 @@ use crate::protocol::header::Reading;
 use crate::protocol::media::is_json;
 use crate::protocol::refusal::BodyFault;
 
-/// Judges what the head says of the body.
+/// Judges what the head says of the body; `streams` is asked whether the head is such that a body
+/// over `buffer_bytes` may stream.
 ///
 /// # Errors
 /// 415 for another media type or any content coding, 413 for an announced length over the bound.
@@ -29,6 +32,7 @@ pub(super) fn check(
     fields: &Fields<'_>,
     body: &Incoming,
     bounds: &Bounds,
+    streams: impl FnOnce() -> bool,
 ) -> Result<(), BodyFault> {
     match fields.content_type {
         Reading::Once(value) if is_json(value) => {}
@@ -46,12 +50,35 @@ pub(super) fn check(
             });
         }
     }
-    if body.size_hint().lower() > bounds.body_bytes_max as u64 {
-        return Err(BodyFault::TooLarge {
-            max: bounds.body_bytes_max,
-        });
+    let length = body.size_hint().lower();
+    if length <= bounds.body_bytes_max as u64 {
+        return Ok(());
+    }
+    if !streams() {
+        return Err(too_large(bounds));
+    }
+    if length > bounds.stream_bytes_max as u64 {
+        return Err(too_large_to_stream(bounds));
     }
     Ok(())
+}
+
+/// A body over what is held.
+#[must_use]
+pub(super) fn too_large(bounds: &Bounds) -> BodyFault {
+    BodyFault::TooLarge {
+        limit: "bounds.body_bytes_max",
+        max: bounds.body_bytes_max,
+    }
+}
+
+/// A body over what streams.
+#[must_use]
+pub(super) fn too_large_to_stream(bounds: &Bounds) -> BodyFault {
+    BodyFault::TooLarge {
+        limit: "bounds.stream_bytes_max",
+        max: bounds.stream_bytes_max,
+    }
 }
 
 fn shown(reading: Reading<'_>) -> String {
@@ -62,38 +89,67 @@ fn shown(reading: Reading<'_>) -> String {
     }
 }
 
-/// Takes in a whole body. A body that came in one piece is not copied.
+/// What was taken in of a body.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// All of it.
+    Whole(Bytes),
+    /// A little more than is held of a body that streams.
+    Part(Part),
+}
+
+/// The beginning of a body, and what is to come of it.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// What has come.
+    pub(super) held: BytesMut,
+    /// The rest.
+    pub(super) rest: Incoming,
+}
+
+/// Takes in a body up to `buffer_bytes`. One that came in one piece is not copied.
 ///
 /// # Errors
-/// 413, 408, or that the client broke off. What then still comes is drained.
-pub(super) async fn whole(mut body: Incoming, bounds: &Bounds) -> Result<Bytes, BodyFault> {
+/// 408, or that the client broke off.
+pub(super) async fn take(mut body: Incoming, bounds: &Bounds) -> Result<Taken, BodyFault> {
     let Some(first) = next(&mut body, bounds.body_idle_timeout).await? else {
-        return Ok(Bytes::new());
+        return Ok(Taken::Whole(Bytes::new()));
     };
-    if first.len() > bounds.body_bytes_max {
-        drain(body, bounds);
-        return Err(BodyFault::TooLarge {
-            max: bounds.body_bytes_max,
-        });
-    }
-    if body.is_end_stream() {
-        return Ok(first);
+    if body.is_end_stream() && first.len() <= bounds.body_bytes_max {
+        return Ok(Taken::Whole(first));
     }
     // What is announced is not set aside in full before it comes: a length costs nothing to claim.
     let rest = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let mut whole = BytesMut::with_capacity(first.len() + rest.min(bounds.buffer_bytes));
-    whole.extend_from_slice(&first);
+    let mut held = BytesMut::with_capacity(first.len() + rest.min(bounds.buffer_bytes));
+    held.extend_from_slice(&first);
     drop(first);
-    while let Some(chunk) = next(&mut body, bounds.body_idle_timeout).await? {
-        if whole.len() + chunk.len() > bounds.body_bytes_max {
-            drain(body, bounds);
-            return Err(BodyFault::TooLarge {
-                max: bounds.body_bytes_max,
-            });
+    while held.len() <= bounds.buffer_bytes.min(bounds.body_bytes_max) {
+        match next(&mut body, bounds.body_idle_timeout).await? {
+            Some(piece) => held.extend_from_slice(&piece),
+            None => return Ok(Taken::Whole(held.freeze())),
         }
-        whole.extend_from_slice(&chunk);
     }
-    Ok(whole.freeze())
+    Ok(Taken::Part(Part { held, rest: body }))
+}
+
+impl Part {
+    /// Takes in the rest of a body that may not stream.
+    ///
+    /// # Errors
+    /// 413, 408, or that the client broke off. What then still comes is drained.
+    pub(super) async fn whole(self, bounds: &Bounds) -> Result<Bytes, BodyFault> {
+        let Part { mut held, mut rest } = self;
+        loop {
+            if held.len() > bounds.body_bytes_max {
+                drain(rest, bounds);
+                return Err(too_large(bounds));
+            }
+            match next(&mut rest, bounds.body_idle_timeout).await? {
+                Some(piece) => held.extend_from_slice(&piece),
+                None => return Ok(held.freeze()),
+            }
+        }
+    }
 }
 
 /// The next piece of a body; trailers are passed over.
@@ -108,13 +164,7 @@ async fn next(body: &mut Incoming, idle: Duration) -> Result<Option<Bytes>, Body
         };
         match frame {
             None => return Ok(None),
-            Some(Err(error)) if is_gone(&error) => {
-                // Nobody is left to be answered. Whoever watches the connection drops this
-                // exchange; the pause only bounds it.
-                sleep(idle).await;
-                return Err(BodyFault::Broken);
-            }
-            Some(Err(_)) => return Err(BodyFault::Broken),
+            Some(Err(error)) => return Err(broken(is_gone(&error), idle).await),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
@@ -127,6 +177,16 @@ async fn next(body: &mut Incoming, idle: Duration) -> Result<Option<Bytes>, Body
 /// What is there already: a small body mostly came with its head, and needs no timer.
 async fn at_once(body: &mut Incoming) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx))).await
+}
+
+/// The fault of a body that broke off, told at once unless its client has gone.
+pub(super) async fn broken(is_gone: bool, idle: Duration) -> BodyFault {
+    if is_gone {
+        // Nobody is left to be answered. Whoever watches the connection drops this exchange; the
+        // pause only bounds it.
+        sleep(idle).await;
+    }
+    BodyFault::Broken
 }
 
 /// Whether a body ended because its client did, and not because it cannot be read.
@@ -149,8 +209,12 @@ pub(super) fn drain(mut body: Incoming, bounds: &Bounds) {
     if body.is_end_stream() {
         return;
     }
+    // Nobody is to be answered any more when the runtime has ended.
+    let Ok(runtime) = Handle::try_current() else {
+        return;
+    };
     let (mut left, time) = (bounds.drain_bytes_max, bounds.drain_timeout);
-    tokio::spawn(timeout(time, async move {
+    runtime.spawn(timeout(time, async move {
         while let Some(Ok(frame)) = body.frame().await {
             let length = frame.data_ref().map_or(0, Bytes::len);
             match left.checked_sub(length) {

@@ -36,6 +36,10 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 const NO: HeaderValue = HeaderValue::from_static("no");
 
 /// What an answer is made of.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every answer is the upstream's, and would pay for a box"
+)]
 pub(super) enum Source {
     /// An answer of our own; the option empties as it is sent.
     Own(Option<Bytes>),

@@ -64,8 +64,7 @@ pub(super) fn find<'r, T>(
     head: &Parts,
     fields: &Fields<'_>,
 ) -> Result<&'r T, HttpFault> {
-    let authority = authority(head.version, &head.uri, fields.host)?;
-    let host = host_of(authority).unwrap_or_default();
+    let host = host(head.version, &head.uri, fields.host)?;
     let path = head.uri.path();
     let mut path_known = false;
     for candidate in routes {
@@ -125,17 +124,10 @@ fn is_well_known(path: &str) -> bool {
     below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
-/// The host, perhaps with a port, that a request names one way only. In HTTP/1 that is `Host`, once
-/// and equal to the authority of an absolute target (RFC 9112, 3.2); in later versions `:authority`,
+/// The host that a request names, one way only. In HTTP/1 that is `Host`, once and equal to the
+/// authority of an absolute target where there is one (RFC 9112, 3.2); in later versions `:authority`,
 /// and equal to it `Host` where there is one (RFC 9113, 8.3.1). An IPv6 address keeps its brackets.
-///
-/// # Errors
-/// [`HttpFault::HostUnclear`].
-pub(super) fn authority<'h>(
-    version: Version,
-    uri: &'h Uri,
-    host: Reading<'h>,
-) -> Result<&'h str, HttpFault> {
+fn host<'h>(version: Version, uri: &'h Uri, host: Reading<'h>) -> Result<&'h str, HttpFault> {
     let unclear = |why| HttpFault::HostUnclear { why };
     let target = uri.authority().map(http::uri::Authority::as_str);
     let line = match host {
@@ -151,9 +143,7 @@ pub(super) fn authority<'h>(
         (_, None, _) => return Err(unclear("stands in no :authority, where it belongs")),
         (_, Some(target), _) => target,
     };
-    if host_of(named).is_none() {
-        return Err(unclear("is not a host, or a host with a port"));
-    }
+    let host = host_of(named).ok_or_else(|| unclear("is not a host, or a host with a port"))?;
     if !matches!(uri.scheme_str(), None | Some("http" | "https")) {
         return Err(unclear("does not fit the scheme of the request's target"));
     }
@@ -161,7 +151,7 @@ pub(super) fn authority<'h>(
     if target.is_some_and(differs) || line.is_some_and(differs) {
         return Err(unclear("differs from the request's target"));
     }
-    Ok(named)
+    Ok(host)
 }
 
 /// The host of `host[:port]`, if nothing else stands there (RFC 9110, 7.2, without user names and

@@ -71,6 +71,7 @@ pub(super) async fn serve<S, V>(
             received: watch.received(),
             duration: begun.elapsed(),
             reason,
+            detail: None,
         });
     }
 }

@@ -22,8 +22,9 @@ use super::admission::Admission;
 use super::connection;
 use super::descriptor::{self, Descriptors};
 use super::ending::Phases;
+use super::tls::{self, Acceptor, Fault, Rejected};
 use crate::policy::plan::Listen;
-use crate::protocol::refusal::CONNECTION_REFUSED;
+use crate::protocol::refusal::{CONNECTION_REFUSED, NOT_TLS};
 
 pub use super::ending::Phase;
 
@@ -103,12 +104,14 @@ pub struct LengthBesideChunks;
 pub struct ConnectionEnd {
     /// The client.
     pub peer: SocketAddr,
-    /// Bytes received.
+    /// Bytes received, without those of a handshake that failed.
     pub received: u64,
     /// How long the connection stood.
     pub duration: Duration,
     /// What ended it: a stable name.
     pub reason: &'static str,
+    /// More about that, in the words of a library.
+    pub detail: Option<String>,
 }
 
 /// What the connections of a process share.
@@ -126,20 +129,29 @@ pub struct Shared {
 struct Intake<V> {
     listener: TcpListener,
     listen: Arc<Listen>,
+    acceptor: Option<Acceptor>,
     service: V,
     shared: Shared,
     admission: Admission,
     farewells: Arc<Semaphore>,
 }
 
-/// Accepts connections on `listener` until the process takes no more of them.
-pub async fn serve(listener: TcpListener, listen: Listen, service: impl Serve, shared: Shared) {
+/// Accepts connections on `listener` until the process takes no more of them. They are encrypted if
+/// there is something to encrypt them with.
+pub async fn serve(
+    listener: TcpListener,
+    listen: Listen,
+    acceptor: Option<Acceptor>,
+    service: impl Serve,
+    shared: Shared,
+) {
     keep_alive(&listener);
     let mut phases = shared.phases.clone();
     let intake = Intake {
         listener,
         admission: Admission::new(&listen),
         listen: Arc::new(listen),
+        acceptor,
         service,
         shared,
         farewells: Arc::new(Semaphore::new(FAREWELLS_MAX)),
@@ -212,18 +224,31 @@ impl<V: Serve> Intake<V> {
         let tasks = &self.shared.tasks;
         match self.admission.admit(peer.ip()) {
             Ok(admitted) => {
-                let phases = Phases::new(self.shared.phases.clone());
+                let phases = self.shared.phases.clone();
                 let (listen, service) = (self.listen.clone(), self.service.clone());
+                let acceptor = self.acceptor.clone();
                 tasks.spawn(async move {
-                    plain(stream, peer, &listen, &service, phases).await;
+                    // Answers are written whole; waiting for more would only delay the last piece.
+                    let _ = stream.set_nodelay(true);
+                    match acceptor {
+                        None => plain(stream, peer, &listen, &service, phases).await,
+                        // Its room is a part of every connection that needs none.
+                        Some(acceptor) => {
+                            let serving =
+                                encrypted(stream, peer, &acceptor, &listen, &service, phases);
+                            Box::pin(serving).await;
+                        }
+                    }
                     drop(admitted);
                 });
                 Ok(())
             }
+            // Nobody reads what is not encrypted where it should be.
+            Err(limit) if self.acceptor.is_some() => Err(limit),
             Err(limit) => {
                 if let Ok(permit) = self.farewells.clone().try_acquire_owned() {
                     tasks.spawn(async move {
-                        let _ = timeout(FAREWELL_TIME, farewell(stream)).await;
+                        let _ = timeout(FAREWELL_TIME, farewell(stream, CONNECTION_REFUSED)).await;
                         drop(permit);
                     });
                 }
@@ -239,18 +264,57 @@ async fn plain(
     peer: SocketAddr,
     listen: &Listen,
     service: &impl Serve,
-    phases: Phases,
+    phases: watch::Receiver<Phase>,
 ) {
-    // Answers are written whole; waiting for more would only delay the last piece.
-    let _ = stream.set_nodelay(true);
     let client = Client::new(peer, false);
+    let phases = Phases::new(phases);
     connection::serve(stream, client, None, listen, service, phases).await;
 }
 
-/// Tells a client that it is one too many, and reads what it sends until it has read that: a socket
-/// that is closed with unread input takes the answer with it.
-async fn farewell(mut stream: TcpStream) -> io::Result<()> {
-    stream.write_all(CONNECTION_REFUSED).await?;
+/// Serves a connection once its handshake is done. None is waited for once the process drains.
+async fn encrypted(
+    stream: TcpStream,
+    peer: SocketAddr,
+    acceptor: &Acceptor,
+    listen: &Listen,
+    service: &impl Serve,
+    mut phases: watch::Receiver<Phase>,
+) {
+    let begun = Instant::now();
+    let accepted = tokio::select! {
+        accepted = acceptor.accept(stream, listen.handshake_timeout) => accepted,
+        _ = phases.wait_for(|phase| *phase > Phase::Serving) => return,
+    };
+    match accepted {
+        Ok(stream) => {
+            let protocol = tls::protocol(&stream);
+            let client = Client::new(peer, true);
+            let phases = Phases::new(phases);
+            connection::serve(stream, client, protocol, listen, service, phases).await;
+        }
+        Err(Rejected { fault, stream }) => {
+            service.connection_ended(ConnectionEnd {
+                peer,
+                received: 0,
+                duration: begun.elapsed(),
+                reason: fault.reason(),
+                detail: Some(fault.to_string()),
+            });
+            if let Some(stream) = stream {
+                let words = match fault {
+                    Fault::NotTls => NOT_TLS,
+                    _ => b"",
+                };
+                let _ = timeout(FAREWELL_TIME, farewell(stream, words)).await;
+            }
+        }
+    }
+}
+
+/// Tells a client why it is not served, and reads what it sends until it has read that: a socket that
+/// is closed with unread input takes the answer with it.
+async fn farewell(mut stream: TcpStream, words: &[u8]) -> io::Result<()> {
+    stream.write_all(words).await?;
     stream.shutdown().await?;
     let mut chunk = [0; 1024];
     while stream.read(&mut chunk).await? > 0 {}

@@ -9,17 +9,20 @@ mod inbound;
 
 use std::error::Error;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 pub use inbound::Inbound;
 
+use super::tls::{self, Connector};
 use crate::policy::plan::{Http, Upstream};
 
 /// The most that the head of an answer may take, and the size of read buffers.
@@ -44,6 +47,8 @@ pub enum Failure {
     Connect(io::Error),
     /// None was made in time.
     ConnectTimeout,
+    /// A connection was made, and no TLS over it.
+    Tls(tls::Fault),
     /// The connection broke before the head of an answer was complete.
     Broken(Box<dyn Error + Send + Sync>),
     /// No head came in time.
@@ -60,6 +65,7 @@ impl Failure {
     pub fn detail(&self) -> String {
         match self {
             Failure::Resolve(error) | Failure::Connect(error) => error.to_string(),
+            Failure::Tls(fault) => fault.to_string(),
             Failure::ConnectTimeout => "connect timed out".into(),
             Failure::HeaderTimeout => "no response head in time".into(),
             Failure::Broken(error) => match error.source() {
@@ -92,6 +98,9 @@ pub trait Outbound:
 pub struct Pool<B> {
     upstream: Arc<Upstream>,
     resolve: connect::Resolve,
+    connector: Option<Connector>,
+    /// The upstream chose HTTP/1.1 in the last handshake.
+    chose_http1: AtomicBool,
     kept: Mutex<Kept<B>>,
     opening: Semaphore,
 }
@@ -114,7 +123,7 @@ impl<B> Kept<B> {
         }
         self.http2.retain_mut(|connection| !connection.is_closed());
         self.http2
-            .iter_mut()
+            .iter()
             .find_map(|connection| connection.slot(streams_max))
     }
 }
@@ -132,7 +141,7 @@ pub struct Lease<B> {
 #[derive(Debug)]
 enum Line<B> {
     Http1(http1::Connection<B>),
-    Http2(http2::Slot),
+    Http2(Box<http2::Slot>),
 }
 
 impl<B: Outbound> Lease<B> {
@@ -151,8 +160,11 @@ impl<B: Outbound> Lease<B> {
         }
     }
 
-    async fn send(&mut self, request: Request<B>) -> Result<Response<Inbound>, Lost<B>> {
-        let wait = self.pool.upstream.response_header_timeout;
+    async fn send(
+        &mut self,
+        request: Request<B>,
+        wait: Option<Duration>,
+    ) -> Result<Response<Inbound>, Lost<B>> {
         match &mut self.line {
             Line::Http1(connection) => {
                 let response = connection.send(request, wait).await?;
@@ -160,24 +172,30 @@ impl<B: Outbound> Lease<B> {
             }
             Line::Http2(slot) => {
                 let response = Box::pin(slot.send(request, wait)).await?;
-                Ok(response.map(Inbound::Http2))
+                Ok(response.map(|body| Inbound::Http2(Box::new(body))))
             }
         }
     }
 }
 
 impl<B: Outbound> Pool<B> {
-    /// An empty pool.
+    /// An empty pool, whose connections are encrypted by `connector` if there is one.
     #[must_use]
-    pub fn new(upstream: Arc<Upstream>) -> Arc<Pool<B>> {
-        Pool::resolving(upstream, connect::system())
+    pub fn new(upstream: Arc<Upstream>, connector: Option<Connector>) -> Arc<Pool<B>> {
+        Pool::resolving(upstream, connector, connect::system())
     }
 
     /// An empty pool that finds its upstream in this way.
-    fn resolving(upstream: Arc<Upstream>, resolve: connect::Resolve) -> Arc<Pool<B>> {
+    fn resolving(
+        upstream: Arc<Upstream>,
+        connector: Option<Connector>,
+        resolve: connect::Resolve,
+    ) -> Arc<Pool<B>> {
         Arc::new(Pool {
             upstream,
             resolve,
+            connector,
+            chose_http1: AtomicBool::new(false),
             kept: Mutex::new(Kept {
                 http1: Vec::new(),
                 http2: Vec::new(),
@@ -192,8 +210,8 @@ impl<B: Outbound> Pool<B> {
         &self.upstream
     }
 
-    /// Sends `request` and waits for the head of the answer. A request is tried again only when
-    /// the upstream certainly did nothing with it.
+    /// Sends `request` and waits so long for the head of the answer; with no limit, the caller keeps
+    /// the time. A request is tried again only when the upstream certainly did nothing with it.
     ///
     /// # Errors
     /// Why no answer came. The request may then have reached the upstream, unless the failure is
@@ -201,11 +219,12 @@ impl<B: Outbound> Pool<B> {
     pub async fn send(
         self: &Arc<Self>,
         mut request: Request<B>,
+        wait: Option<Duration>,
     ) -> Result<(Response<Inbound>, Lease<B>), Failure> {
         let mut attempt = 1;
         loop {
             let mut lease = self.lease().await?;
-            match lease.send(request).await {
+            match lease.send(request, wait).await {
                 Ok(response) => return Ok((response, lease)),
                 Err(Lost::Unsent(back, _)) if attempt < ATTEMPTS_MAX => request = *back,
                 Err(Lost::Unsent(_, failure) | Lost::Sent(failure)) => return Err(failure),
@@ -217,7 +236,7 @@ impl<B: Outbound> Pool<B> {
     /// A connection that is ready: one that is there, or a new one.
     async fn lease(self: &Arc<Self>) -> Result<Lease<B>, Failure> {
         if let Some(slot) = self.lock().slot(self.upstream.http2_streams_max) {
-            return Ok(self.leased(slot.reused(), Line::Http2(slot)));
+            return Ok(self.leased(slot.reused(), Line::Http2(Box::new(slot))));
         }
         while let Some(mut connection) = self.take() {
             if connection.is_ready().await {
@@ -266,24 +285,50 @@ impl<B: Outbound> Pool<B> {
     /// A new connection, or a stream of one that others have made meanwhile.
     async fn open(self: &Arc<Self>) -> Result<Lease<B>, Failure> {
         let upstream = &*self.upstream;
-        match upstream.http {
+        // Where a connection will serve one request at a time, nobody waits for others'.
+        let _opening = match self.will_share() {
+            true => Some(self.opening.acquire().await),
+            false => None,
+        };
+        if let Some(slot) = self.lock().slot(upstream.http2_streams_max) {
+            return Ok(self.leased(slot.reused(), Line::Http2(Box::new(slot))));
+        }
+        let stream = connect::tcp(&self.resolve, &upstream.host, upstream.port).await?;
+        let Some(connector) = &self.connector else {
+            return self.over(stream, upstream.http).await;
+        };
+        let (stream, chosen) = connector.connect(stream).await.map_err(Failure::Tls)?;
+        let http = chosen.unwrap_or(upstream.http);
+        self.chose_http1.store(http != Http::V2, Ordering::Relaxed);
+        self.over(stream, http).await
+    }
+
+    /// Whether a new connection is likely to serve several requests at once.
+    fn will_share(&self) -> bool {
+        match self.upstream.http {
+            Http::V1 => false,
+            Http::V2 => true,
+            Http::Auto => self.connector.is_some() && !self.chose_http1.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A connection over `stream`, which speaks `http`.
+    async fn over<S>(self: &Arc<Self>, stream: S, http: Http) -> Result<Lease<B>, Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let upstream = &*self.upstream;
+        match http {
             Http::V1 | Http::Auto => {
-                let stream = connect::tcp(&self.resolve, &upstream.host, upstream.port).await?;
                 let connection = http1::Connection::over(stream, upstream).await?;
                 Ok(self.leased(false, Line::Http1(connection)))
             }
             Http::V2 => {
-                let _opening = self.opening.acquire().await;
-                let streams_max = upstream.http2_streams_max;
-                if let Some(slot) = self.lock().slot(streams_max) {
-                    return Ok(self.leased(slot.reused(), Line::Http2(slot)));
-                }
-                let stream = connect::tcp(&self.resolve, &upstream.host, upstream.port).await?;
-                let mut connection = http2::Connection::over(stream, upstream).await?;
-                let slot = connection.slot(streams_max);
+                let connection = http2::Connection::over(stream, upstream).await?;
+                let slot = connection.slot(upstream.http2_streams_max);
                 let slot = slot.ok_or_else(|| Failure::broken("closed at once"))?;
                 self.lock().http2.push(connection);
-                Ok(self.leased(false, Line::Http2(slot)))
+                Ok(self.leased(false, Line::Http2(Box::new(slot))))
             }
         }
     }

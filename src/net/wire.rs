@@ -228,6 +228,14 @@ impl<S: AsyncRead + Peer + Unpin> Watch<S> {
     }
 }
 
+impl<S: AsyncWrite + Unpin> Watch<S> {
+    /// Ends our side in good order, as far as that takes no waiting: nothing was cut off, and over
+    /// TLS that is said.
+    pub fn finish(&self, cx: &mut Context<'_>) {
+        let _ = Pin::new(&mut lock(&self.0).stream).poll_shutdown(cx);
+    }
+}
+
 impl<S> Watch<S> {
     /// To be called before the library's connection is polled.
     pub fn begin_turn(&self, cx: &mut Context<'_>) {
@@ -419,7 +427,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut lock(&self.0).stream).poll_flush(cx)
+        let shared = &mut *lock(&self.0);
+        let flushed = Pin::new(&mut shared.stream).poll_flush(cx);
+        // What is encrypted already is taken from whoever wrote it, and not yet from us.
+        let noted = shared.note_write(flushed.map_ok(|()| 0));
+        noted.map_ok(|_| ())
     }
 
     /// Ends our side, then reads on for a while: a socket that is closed with unread input resets

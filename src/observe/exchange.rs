@@ -125,6 +125,11 @@ impl Exchange {
         Arc::clone(self.upload.get_or_insert_default())
     }
 
+    /// The request's body was decided on by its headers, and is scanned while it passes.
+    pub fn streamed(&mut self) {
+        self.record.streamed = true;
+    }
+
     /// So many more bytes of the answer's body went out.
     pub fn sent(&mut self, bytes: u64) {
         if self.record.bytes_out == 0 && bytes > 0 {
@@ -329,6 +334,7 @@ mod tests {
             bytes_in: 0,
             duration: Duration::ZERO,
             reason: "closed",
+            detail: None,
         });
         log.event(Level::Info, "still here", &[]);
         assert!(log.flush(Duration::from_secs(60)));

@@ -12,6 +12,7 @@
 //! | `path` | only if there is no route, or one of many paths |
 //! | `era`, `version` | how the message was placed; era `none` where it passed unread |
 //! | `method`, `name` | the message's method, and the tool, prompt, URI or task that it names |
+//! | `body` | `streamed`, if it passed by while it was scanned; `method` and `name` are then those of the headers |
 //! | `verdict` | `refused:` and the refusal's name, `forwarded`, or `answered` by ourselves |
 //! | `detail` | more about a refusal |
 //! | `status` | of our answer |
@@ -46,6 +47,8 @@ pub struct ConnectionEnd {
     pub duration: Duration,
     /// What ended it: a stable name.
     pub reason: &'static str,
+    /// More about that.
+    pub detail: Option<String>,
 }
 
 impl ConnectionEnd {
@@ -55,6 +58,9 @@ impl ConnectionEnd {
         line.number(key!("bytes_in"), self.bytes_in);
         line.millis(key!("total_ms"), self.duration);
         line.string(key!("end"), self.reason);
+        if let Some(detail) = &self.detail {
+            line.string(key!("detail"), cut(detail, DETAIL_BYTES_MAX));
+        }
         line.end();
     }
 }
@@ -70,6 +76,8 @@ pub(super) struct Record {
     pub(super) route: Option<Arc<Route>>,
     pub(super) words: Words,
     pub(super) placed: Option<(Era, Option<Version>)>,
+    /// The request's body was scanned while it passed.
+    pub(super) streamed: bool,
     pub(super) refused: Option<(&'static str, Option<String>)>,
     /// The request was sent on; whether over a connection that had served before.
     pub(super) upstream_reused: Option<bool>,
@@ -90,6 +98,7 @@ impl Record {
             route: None,
             words: Words::with_path(path),
             placed: None,
+            streamed: false,
             refused: None,
             upstream_reused: None,
             upstream_status: None,
@@ -153,6 +162,9 @@ impl Record {
             }
         }
         self.words.write_call(line);
+        if self.streamed {
+            line.words(key!("body"), &["streamed"]);
+        }
     }
 
     /// What we decided: `refused:` and why, `forwarded`, or `answered` by ourselves; nothing if
@@ -347,6 +359,7 @@ pub(super) mod tests {
             bytes_in: 17,
             duration: Duration::from_millis(60_000),
             reason: "no head in time",
+            detail: Some("it was slow".to_owned()),
         };
         let mut out = Vec::new();
         end.write(&mut out, Encoding::Json, now());
@@ -356,9 +369,9 @@ pub(super) mod tests {
             concat!(
                 r#"{"time":"2026-07-28T09:15:02.007Z","kind":"connection","#,
                 r#""peer":"192.0.2.7:50123","bytes_in":17,"total_ms":60000.000,"#,
-                r#""end":"no head in time"}"#,
+                r#""end":"no head in time","detail":"it was slow"}"#,
                 "\n2026-07-28T09:15:02.007Z connection peer=192.0.2.7:50123 bytes_in=17 ",
-                "total_ms=60000.000 end=\"no head in time\"\n",
+                "total_ms=60000.000 end=\"no head in time\" detail=\"it was slow\"\n",
             )
         );
     }

@@ -16,6 +16,7 @@ mod resolve;
 mod route;
 mod source;
 mod stream;
+mod tls;
 mod upstream;
 mod value;
 

@@ -2,15 +2,18 @@
 //! with every default filled in, so that no stage asks twice what a missing key means.
 
 mod shutdown;
+mod stream;
 
-use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::shutdown::{Shutdown, StreamEnd};
+pub use self::stream::{Deadlines, Streams};
 use super::network::Network;
+use super::tls::{ListenTls, UpstreamTls};
+use super::url::Scheme;
 use crate::protocol::frame;
 use crate::protocol::version::{Version, Versions};
 
@@ -56,6 +59,8 @@ pub struct Listen {
     pub trusted_proxies: Vec<Network>,
     /// The fields in which they say it; what stands in others is believed of nobody.
     pub forwarded: ForwardedBy,
+    /// Who we are and whom we let in, if clients come over TLS.
+    pub tls: Option<ListenTls>,
 }
 
 impl Default for Listen {
@@ -73,6 +78,7 @@ impl Default for Listen {
             requests_max: 10_000,
             trusted_proxies: Vec::new(),
             forwarded: ForwardedBy::XForwarded,
+            tls: None,
         }
     }
 }
@@ -294,10 +300,14 @@ pub enum LegacyRefusals {
 /// What one exchange may make us hold or wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most bytes that a request body may have.
+    /// Most bytes of a request body that is held whole.
     pub body_bytes_max: usize,
-    /// Bytes set aside at once for a body whose length is announced, and the most that is held
-    /// back of an answer that must be read (that to `initialize` or `server/discover`).
+    /// Most bytes of a request body that streams: one over `buffer_bytes` whose headers say all
+    /// that is decided on. Where this is not above `body_bytes_max`, none streams.
+    pub stream_bytes_max: usize,
+    /// The most that is held of a request body that streams, the blanks behind its message
+    /// included, and of an answer that must be read (that to `initialize` or `server/discover`);
+    /// and the bytes set aside at once for a body whose length is announced.
     pub buffer_bytes: usize,
     /// How long a client may pause while it sends a body.
     pub body_idle_timeout: Duration,
@@ -318,6 +328,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Bounds {
             body_bytes_max: 4 << 20,
+            stream_bytes_max: 256 << 20,
             buffer_bytes: 64 << 10,
             body_idle_timeout: Duration::from_secs(30),
             drain_bytes_max: 16 << 20,
@@ -325,47 +336,6 @@ impl Default for Bounds {
             message: frame::Bounds::default(),
             sessions_max: 10_000,
             session_idle_timeout: Duration::from_secs(3600),
-        }
-    }
-}
-
-/// How streams of events are kept open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Streams {
-    /// After how much silence a comment is put between two events, so that nobody on the way to
-    /// the client takes the connection for dead; never if absent.
-    pub keep_alive: Option<Duration>,
-    /// How long an upstream may leave a stream silent. Comments of ours do not count.
-    pub idle_timeout: Duration,
-}
-
-impl Default for Streams {
-    fn default() -> Self {
-        Streams {
-            keep_alive: None,
-            idle_timeout: Duration::from_secs(3600),
-        }
-    }
-}
-
-/// How long a request may take from its admission to the end of its answer. A subscription and the
-/// stream of a GET are no calls, and have no deadline.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Deadlines {
-    /// Any request, unless its tool has a deadline of its own.
-    pub call: Option<Duration>,
-    /// The calls of a tool, by its exact name; absent where the tool may take what it takes.
-    pub tools: HashMap<String, Option<Duration>>,
-}
-
-impl Deadlines {
-    /// How long a request may take, and the key that says so. `tool` is what it calls, if it calls
-    /// one.
-    #[must_use]
-    pub fn of(&self, tool: Option<&str>) -> Option<(&'static str, Duration)> {
-        match tool.and_then(|tool| self.tools.get(tool)) {
-            Some(own) => own.map(|max| ("deadline.tools", max)),
-            None => self.call.map(|max| ("deadline.call", max)),
         }
     }
 }
@@ -379,7 +349,7 @@ pub struct Upstream {
     pub authority: String,
     /// The host alone, to be resolved (an IPv6 address without its brackets).
     pub host: String,
-    /// The port, 80 unless the URL names one.
+    /// The port, that of the scheme unless the URL names one.
     pub port: u16,
     /// The path of the URL, `/` at least.
     pub path: String,
@@ -387,7 +357,8 @@ pub struct Upstream {
     pub query: Option<String>,
     /// How long a connection may take to be made.
     pub connect_timeout: Duration,
-    /// How long the upstream may take from the request to the head of its answer.
+    /// How long the upstream may take from the end of the request to the head of its answer, and
+    /// for each piece of a request body that streams.
     pub response_header_timeout: Duration,
     /// How long the upstream may pause in the middle of an answer that is no stream of events.
     pub response_idle_timeout: Duration,
@@ -404,10 +375,12 @@ pub struct Upstream {
     pub http2_ping_interval: Duration,
     /// How it is told where a request came from.
     pub forwarded: Forwarded,
+    /// Whom we trust and who we are, if the URL is `https://`.
+    pub tls: Option<UpstreamTls>,
 }
 
 /// Which HTTP an upstream speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Http {
     /// HTTP/1.1.
     V1,
@@ -432,6 +405,15 @@ pub enum Forwarded {
 }
 
 impl Upstream {
+    /// How it is spoken to.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        match self.tls {
+            Some(_) => Scheme::Https,
+            None => Scheme::Http,
+        }
+    }
+
     /// The upstream that listens on `host` and `port`, with every default.
     #[must_use]
     pub fn at(name: &str, host: &str, port: u16, path: &str) -> Upstream {
@@ -451,6 +433,7 @@ impl Upstream {
             http2_streams_max: Upstream::HTTP2_STREAMS_MAX,
             http2_ping_interval: Upstream::HTTP2_PING_INTERVAL,
             forwarded: Upstream::FORWARDED,
+            tls: None,
         }
     }
 

@@ -12,14 +12,45 @@ use super::finding::Flaw;
 /// Most bytes of a URL or of a path.
 const BYTES_MAX: usize = 4096;
 
-/// A checked `http://` URL.
+/// How a server is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// In the clear.
+    Http,
+    /// Over TLS.
+    Https,
+}
+
+impl Scheme {
+    /// The scheme as it stands in a URL.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+
+    /// The port of a URL that names none.
+    #[must_use]
+    pub fn port(self) -> u16 {
+        match self {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        }
+    }
+}
+
+/// A checked `http://` or `https://` URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
+    /// How the server is spoken to.
+    pub scheme: Scheme,
     /// Host and port as they stand in the URL, the host in lower case.
     pub authority: String,
     /// The host alone, an IPv6 address without its brackets.
     pub host: String,
-    /// The port, 80 unless the URL names one.
+    /// The port, that of the scheme unless the URL names one.
     pub port: u16,
     /// The path, `/` if the URL has none.
     pub path: String,
@@ -32,7 +63,7 @@ pub struct Url {
 /// Reads the URL of an upstream.
 ///
 /// # Errors
-/// Whatever is not `http://host[:port][/path][?query]` and unambiguous. No flaw ever repeats a
+/// Whatever is not `http[s]://host[:port][/path][?query]` and unambiguous. No flaw ever repeats a
 /// part of the URL, because a credential may stand in any of them.
 pub fn parse(text: &str) -> Result<Url, Flaw> {
     if text.len() > BYTES_MAX {
@@ -47,7 +78,7 @@ pub fn parse(text: &str) -> Result<Url, Flaw> {
             "percent-encode it in a path or query; write an international host name in its `xn--` form",
         ));
     }
-    let rest = after_scheme(text)?;
+    let (scheme, rest) = split_scheme(text)?;
     if rest.contains('#') {
         return Err(flaw(
             "the URL has a fragment (`#…`), which is never sent to a server",
@@ -56,7 +87,7 @@ pub fn parse(text: &str) -> Result<Url, Flaw> {
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
-    let (host, port) = split_authority(authority)?;
+    let (host, port) = split_authority(authority, scheme)?;
     let (path, query) = match tail.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (tail, None),
@@ -68,6 +99,7 @@ pub fn parse(text: &str) -> Result<Url, Flaw> {
         check_query(query)?;
     }
     Ok(Url {
+        scheme,
         authority: authority.to_ascii_lowercase(),
         host: host.to_ascii_lowercase(),
         port,
@@ -77,30 +109,26 @@ pub fn parse(text: &str) -> Result<Url, Flaw> {
     })
 }
 
-/// What follows `http://`.
-fn after_scheme(text: &str) -> Result<&str, Flaw> {
+/// The scheme, and what follows its `://`.
+fn split_scheme(text: &str) -> Result<(Scheme, &str), Flaw> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return Err(flaw(
-            "the URL does not begin with `http://`",
+            "the URL does not begin with `http://` or `https://`",
             "write `http://host:port/path`",
         ));
     };
     match scheme.to_ascii_lowercase().as_str() {
-        "http" => Ok(rest),
-        "https" => Err(flaw(
-            "this version speaks plain HTTP to its upstreams, not `https://`",
-            "run the gateway beside the server and write `http://127.0.0.1:port/path`, or let a \
-             TLS tunnel on this machine carry the requests to the server",
-        )),
+        "http" => Ok((Scheme::Http, rest)),
+        "https" => Ok((Scheme::Https, rest)),
         _ => Err(flaw(
-            "the URL has a scheme other than `http`",
+            "the URL has a scheme other than `http` and `https`",
             "write `http://host:port/path`",
         )),
     }
 }
 
 /// Host and port of an authority without a user part.
-fn split_authority(authority: &str) -> Result<(&str, u16), Flaw> {
+fn split_authority(authority: &str, scheme: Scheme) -> Result<(&str, u16), Flaw> {
     if authority.contains('@') {
         return Err(flaw(
             "the URL has a user part (`user:password@`), which would end up in logs",
@@ -127,18 +155,19 @@ fn split_authority(authority: &str) -> Result<(&str, u16), Flaw> {
         check_host(host)?;
         (host, after)
     };
-    Ok((host, parse_port(port)?))
+    Ok((host, parse_port(port)?.unwrap_or(scheme.port())))
 }
 
 /// The port of `after`, which is empty or begins with a colon.
-fn parse_port(after: &str) -> Result<u16, Flaw> {
+fn parse_port(after: &str) -> Result<Option<u16>, Flaw> {
     if after.is_empty() {
-        return Ok(80);
+        return Ok(None);
     }
     after
         .strip_prefix(':')
         .filter(|digits| !digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit()))
         .and_then(|digits| digits.parse().ok())
+        .map(Some)
         .ok_or_else(|| {
             flaw(
                 "the URL's port is not a number from 1 to 65535",
@@ -297,6 +326,11 @@ mod tests {
         assert_eq!(url.path, "/mcp/v1");
         assert_eq!(url.query.as_deref(), Some("team=a&x=%2F"));
 
+        let url = parse("HTTPS://h/").unwrap();
+        assert_eq!((url.scheme, url.port), (Scheme::Https, 443));
+        assert_eq!(url.authority, "h");
+        assert_eq!(parse("https://h:80/").unwrap().port, 80);
+
         let url = parse("http://[::1]").unwrap();
         assert_eq!(
             (url.host.as_str(), url.authority.as_str()),
@@ -318,7 +352,8 @@ mod tests {
     fn what_can_be_read_in_two_ways_is_refused() {
         for (url, cause) in [
             ("weather:3000", "does not begin with"),
-            ("https://h/", "plain HTTP"),
+            ("https//h/", "does not begin with"),
+            ("https://u:secret@h/", "user part"),
             ("ftp://h/", "scheme other"),
             ("http://", "host is missing"),
             ("http:///mcp", "host is missing"),

@@ -208,24 +208,22 @@ impl Outline {
 
     /// The id as it is written: digits, or a string in its quotes.
     pub fn id(&self) -> Option<&[u8]> {
-        self.raw(Key::Id)
+        self.met().raw(Key::Id)
+    }
+
+    /// The id, as a part of the bytes that it was read from.
+    pub fn shared_id(&self) -> Option<Bytes> {
+        self.id().map(|id| self.source.slice_ref(id))
     }
 
     /// The method, without escape sequences. Absent in a response.
     pub fn method(&self) -> Option<Cow<'_, str>> {
-        text::decode(self.raw(Key::Method)?)
+        self.met().method()
     }
 
     /// One of the strings that a message is judged by.
     pub fn text(&self, field: Field) -> Text<'_> {
-        match self.values.of(field.known()) {
-            None => Text::Absent,
-            Some(value) if value.json != Json::String => Text::WrongType,
-            Some(_) => match self.raw(field.known()).and_then(text::decode) {
-                Some(decoded) => Text::Is(decoded),
-                None => Text::WrongType,
-            },
-        }
+        self.met().text(field)
     }
 
     /// `params._meta`
@@ -252,7 +250,7 @@ impl Outline {
     pub fn progress_token(&self) -> Option<&[u8]> {
         let value = self.values.of(Key::ProgressToken)?;
         matches!(value.json, Json::String | Json::Number).then_some(())?;
-        self.raw(Key::ProgressToken)
+        self.met().raw(Key::ProgressToken)
     }
 
     /// The value at the path with this index in the [`Paths`] that the scan was given. Absent
@@ -261,7 +259,7 @@ impl Outline {
         let value = (*self.arguments.get(path)?)?;
         Some(Argument {
             json: value.json,
-            raw: self.bytes(value),
+            raw: self.met().bytes(value),
         })
     }
 
@@ -280,11 +278,42 @@ impl Outline {
         }
     }
 
-    fn raw(&self, key: Key) -> Option<&[u8]> {
+    fn met(&self) -> Met<'_> {
+        Met {
+            source: &self.source,
+            values: &self.values,
+        }
+    }
+}
+
+/// The values that a scan has met, be it over or not.
+#[derive(Clone, Copy, Debug)]
+struct Met<'a> {
+    source: &'a [u8],
+    values: &'a key::Values,
+}
+
+impl<'a> Met<'a> {
+    fn method(self) -> Option<Cow<'a, str>> {
+        text::decode(self.raw(Key::Method)?)
+    }
+
+    fn text(self, field: Field) -> Text<'a> {
+        match self.values.of(field.known()) {
+            None => Text::Absent,
+            Some(value) if value.json != Json::String => Text::WrongType,
+            Some(_) => match self.raw(field.known()).and_then(text::decode) {
+                Some(decoded) => Text::Is(decoded),
+                None => Text::WrongType,
+            },
+        }
+    }
+
+    fn raw(self, key: Key) -> Option<&'a [u8]> {
         self.bytes(self.values.of(key)?)
     }
 
-    fn bytes(&self, value: Value) -> Option<&[u8]> {
+    fn bytes(self, value: Value) -> Option<&'a [u8]> {
         self.source
             .get(value.start..value.end)
             .filter(|bytes| !bytes.is_empty())

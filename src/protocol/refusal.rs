@@ -12,7 +12,7 @@ mod version;
 
 pub use self::answer::{Addressee, answer, event, options};
 pub use self::header::HeaderFault;
-pub use self::http::{BodyFault, HttpFault};
+pub use self::http::{BodyFault, HttpFault, NOT_TLS};
 pub use self::message::MessageFault;
 pub use self::overload::{CONNECTION_REFUSED, OverloadFault};
 pub use self::telling::Telling;

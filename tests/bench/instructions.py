@@ -25,7 +25,7 @@ def per_request(stage: Stage, load: Load, base: str, tool: list[str], read) -> C
         name = f"{base}-{tool[0]}-{requests}"
         file = stage.directory / f"{name}.out"
         peer = stage.start(base, name, [word.replace("{out}", str(file)) for word in tool])
-        load.run(peer, 1, "--requests", str(requests))
+        load.run("calls", peer, 1, "--requests", requests)
         peer.stop()
         counts.append(read(file, peer))
     few, many = counts

@@ -1,16 +1,21 @@
-"""The programs that are compared: how each is configured, started, watched and ended."""
+"""The programs that are compared: how each is started, watched and ended."""
 
 import os
 import re
+import resource
 import socket
 import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from configurations import Place, haproxy, nginx, nginx_proxy, nginx_upstream, policy
+from rows import Row
+
 START_SECONDS_MAX = 60  # under valgrind a start takes many times as long as alone
 STOP_SECONDS_MAX = 20
 STOP_TRIES_MAX = 5
+EXIT_USAGE = 64
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -18,71 +23,8 @@ class Failed(Exception):
     """The comparison cannot go on; the message says why, for a person."""
 
 
-UPSTREAM_CONF = """
-server {{
-    listen 127.0.0.1:{port};
-    location / {{ default_type application/json; return 200 '{answer}'; }}
-}}
-"""
-
-# Small bodies are read whole before they are sent on (the default of proxy_request_buffering), as
-# they are by anything that validates them. The log has what an operator would want of each call.
-PROXY_CONF = """
-log_format json escape=json '{{"time":"$time_iso8601","client":"$remote_addr","method":"$request_method",'
-    '"path":"$uri","status":$status,"mcp_method":"$http_mcp_method","mcp_name":"$http_mcp_name",'
-    '"request_bytes":$request_length,"response_bytes":$bytes_sent,"seconds":$request_time,'
-    '"upstream":"$upstream_addr","upstream_status":"$upstream_status","upstream_seconds":"$upstream_response_time"}}';
-upstream bench {{
-    server {upstream};
-    keepalive 256;
-    keepalive_requests 1000000000;
-    keepalive_timeout 1h;
-}}
-server {{
-    listen 127.0.0.1:{port};
-    access_log {log} json;
-    location / {{
-        proxy_pass http://bench;
-        proxy_http_version 1.1;
-        proxy_set_header Connection "";
-        proxy_buffering off;
-    }}
-}}
-"""
-
-# The keep-alive limits are high so that no connection is opened anew while we measure.
-NGINX_CONF = """
-{user}
-worker_processes 1;
-pid {directory}/nginx.pid;
-error_log {directory}/error.log warn;
-events {{ worker_connections 4096; }}
-http {{
-    access_log off;
-    client_body_temp_path {directory}/client_body;
-    proxy_temp_path {directory}/proxy;
-    fastcgi_temp_path {directory}/fastcgi;
-    uwsgi_temp_path {directory}/uwsgi;
-    scgi_temp_path {directory}/scgi;
-    keepalive_requests 1000000000;
-    keepalive_timeout 1h;
-    tcp_nodelay on;
-    {server}
-}}
-"""
-
-POLICY = """
-listen: { address: 127.0.0.1:0 }
-status: { address: 127.0.0.1:0 }
-log: { access: json }
-upstreams:
-  bench: { url: http://UPSTREAM/mcp }
-routes:
-  - name: bench
-    path: /mcp
-    upstream: bench
-    protocol: { versions: ["2026-07-28", "2025-11-25", "2025-06-18"] }
-"""
+class Missing(Exception):
+    """A peer cannot do what the row needs; the message says why, in its own words."""
 
 
 @dataclass
@@ -124,6 +66,19 @@ class Peer:
         status = Path(f"/proc/{self.processes()[-1]}/status").read_text()
         return int(re.search(rf"^{key}:\s+(\d+) kB", status, re.MULTILINE)[1]) * 1024
 
+    def pages_bytes(self) -> dict[str, int]:
+        """`Rss` and `Pss` of all its processes: what they have in memory, shared pages counted whole or in part."""
+        total = {"Rss": 0, "Pss": 0}
+        for pid in self.processes():
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            for key in total:
+                total[key] += int(re.search(rf"^{key}:\s+(\d+) kB", rollup, re.MULTILINE)[1]) * 1024
+        return total
+
+    def forget_peak(self):
+        """Lets `VmHWM` begin again from what is in memory now."""
+        Path(f"/proc/{self.processes()[-1]}/clear_refs").write_text("5")
+
     def take_log_lines(self) -> int:
         """How many lines the log has had since the last time; it is emptied, so that no disk fills."""
         with open(self.log, "rb+") as log:
@@ -154,13 +109,16 @@ class Peer:
 class Stage:
     """Starts peers, each in a directory of its own and on its CPU, and ends them all."""
 
-    def __init__(self, directory: Path, commands: dict, cpu_proxy: int, cpu_rest: int):
+    def __init__(self, directory: Path, row: Row, commands: dict, load_program: Path, cpu_proxy: int, cpu_rest: int):
         self.directory = directory
+        self.row = row
         self.commands = commands
+        self.load_program = load_program
         self.cpu_proxy = cpu_proxy
         self.cpu_rest = cpu_rest
         self.upstream: Peer | None = None
         self.peers: list[Peer] = []
+        self.certificate, self.key = directory / "certificate.pem", directory / "key.pem"
 
     def __enter__(self):
         return self
@@ -169,41 +127,65 @@ class Stage:
         for peer in reversed(self.peers):
             peer.stop()
 
-    def start_upstream(self, answer: str):
-        """Starts the nginx that answers every request at once with `answer`."""
-        port = free_port()
-        conf = UPSTREAM_CONF.format(port=port, answer=answer)
-        self.upstream = self._nginx("upstream", self.cpu_rest, port, conf)
+    def prepare(self):
+        """Makes the certificate that all peers show, and starts the upstream that fits the row."""
+        if self.row.tls:
+            make_certificate(self.certificate, self.key)
+        if self.row.kind == "calls":
+            port = free_port()
+            self.upstream = self._nginx("upstream", self.cpu_rest, port, nginx_upstream(port, self.row.answer))
+            return
+        directory = self._directory("upstream")
+        command = [str(self.load_program), "serve"]
+        self.upstream = self._start("upstream", self.cpu_rest, command, directory, directory / "stderr")
+        self.upstream.address = wait_for(self.upstream, lambda: said_address(self.upstream.stderr))
 
     def start(self, base: str, name: str, wrapper: list[str] = ()) -> Peer:
         """Starts the proxy `base`, behind `wrapper` (valgrind, strace) if there is one, and calls it `name`."""
-        if self.commands[base]:
-            return self._program(name, self.commands[base], wrapper)
-        port = free_port()
-        conf = PROXY_CONF.format(port=port, upstream=self.upstream.address, log=self.directory / name / "access.log")
-        return self._nginx(name, self.cpu_proxy, port, conf, wrapper)
+        directory = self.directory / name
+        place = Place(directory, free_port(), self.upstream.address, self.certificate, self.key)
+        if base == "nginx":
+            server = nginx_proxy(place, self.row, directory / "access.log")
+            return self._nginx(name, self.cpu_proxy, place.port, server, wrapper)
+        if base == "haproxy":
+            return self._haproxy(name, place, wrapper)
+        return self._program(name, self.commands[base], place, wrapper)
 
-    def _program(self, name: str, command: list[str], wrapper: list[str]) -> Peer:
+    def _program(self, name: str, command: list[str], place: Place, wrapper: list[str]) -> Peer:
         """weirgate, or a stand-in with the same interface: `{policy}` in its command becomes the policy file and
         `{upstream}` the upstream's host:port; it logs to standard error, and says first where it listens."""
         directory = self._directory(name)
-        policy = directory / "policy.yaml"
-        policy.write_text(POLICY.replace("UPSTREAM", self.upstream.address))
-        words = [word.replace("{policy}", str(policy)).replace("{upstream}", self.upstream.address) for word in command]
+        file = directory / "policy.yaml"
+        file.write_text(policy(place, self.row))
+        words = [word.replace("{policy}", str(file)).replace("{upstream}", place.upstream) for word in command]
         peer = self._start(name, self.cpu_proxy, [*wrapper, *words], directory, directory / "stderr")
-        peer.address = wait_for(peer, lambda: said_address(peer.stderr))
+        try:
+            peer.address = wait_for(peer, lambda: said_address(peer.stderr))
+        except Failed as failure:
+            if peer.process.poll() != EXIT_USAGE:
+                raise
+            raise Missing(f"it refuses the policy of this row: {peer.last_words()}") from failure
         return peer
 
     def _nginx(self, name: str, cpu: int, port: int, server: str, wrapper: list[str] = ()) -> Peer:
         directory = self._directory(name)
         conf = directory / "nginx.conf"
         user = "user root;" if os.geteuid() == 0 else ""
-        conf.write_text(NGINX_CONF.format(directory=directory, user=user, server=server))
+        conf.write_text(nginx(directory, user, server, self.row))
         # One process is simpler to watch for a tool; the work per request is the same.
         mode = "daemon off; master_process off;" if wrapper else "daemon off;"
         command = [*wrapper, "nginx", "-p", str(directory), "-e", str(directory / "error.log"), "-c", str(conf), "-g", mode]
         peer = self._start(name, cpu, command, directory, directory / "access.log")
         peer.address = wait_for(peer, lambda: answers(port) and f"127.0.0.1:{port}")
+        return peer
+
+    def _haproxy(self, name: str, place: Place, wrapper: list[str]) -> Peer:
+        directory = self._directory(name)
+        conf = directory / "haproxy.cfg"
+        conf.write_text(haproxy(place, self.row))
+        command = [*wrapper, "haproxy", "-db", "-f", str(conf)]
+        peer = self._start(name, self.cpu_proxy, command, directory, directory / "stderr")
+        peer.address = wait_for(peer, lambda: answers(place.port) and f"127.0.0.1:{place.port}")
         return peer
 
     def _directory(self, name: str) -> Path:
@@ -212,18 +194,26 @@ class Stage:
         return directory
 
     def _start(self, name: str, cpu: int, command: list[str], directory: Path, log: Path) -> Peer:
+        def prepare():
+            os.sched_setaffinity(0, {cpu})
+            files_most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files_most, files_most))
+
         # Opened for appending, because it is emptied now and then while the program writes to it.
         with open(directory / "stderr", "ab") as stderr:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-                preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),
-            )
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, preexec_fn=prepare)
         peer = Peer(name, process, directory, log)
         self.peers.append(peer)
         return peer
+
+
+def make_certificate(certificate: Path, key: Path):
+    """A certificate for `localhost` that signs itself."""
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"]
+    done = subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Failed(f"openssl made no certificate: {done.stderr.strip()}")
 
 
 def wait_for(peer: Peer, ready):
@@ -241,7 +231,7 @@ def wait_for(peer: Peer, ready):
 
 def said_address(stderr: Path) -> str | None:
     """The first address in the line by which the program says that it is ready."""
-    found = re.search(r"listening on http://([\d.]+:\d+)", stderr.read_text(errors="replace"))
+    found = re.search(r"listening on https?://([\d.]+:\d+)", stderr.read_text(errors="replace"))
     return found and found[1]
 
 

@@ -3,27 +3,11 @@
 import statistics
 import sys
 
-MIB = 1024 * 1024
-
-# Goals of the project: the most that weirgate may take, as a multiple of nginx or in bytes.
-CPU_RATIO_MAX = 1.3
-P99_RATIO_MAX = 1.2
-IDLE_BYTES_MAX = 12 * MIB
+from kinds import Goal, Measure
+from rows import MIB
 
 PROFILE_ROWS = 20
 BOLD, RED, GREEN = "1", "31", "32"
-
-# Title, stretch, key, factor to the printed unit, decimals.
-MEASURES = (
-    ("saturated: CPU µs per request", "saturated", "cpu_us", 1, 1),
-    ("  of it in the kernel, %", "saturated", "kernel_share", 100, 0),
-    ("  requests per second", "saturated", "per_second", 1, 0),
-    ("  p50 µs", "saturated", "p50_us", 1, 0),
-    ("  p99 µs", "saturated", "p99_us", 1, 0),
-    ("paced: CPU µs per request", "paced", "cpu_us", 1, 1),
-    ("  p50 µs", "paced", "p50_us", 1, 0),
-    ("  p99 µs", "paced", "p99_us", 1, 0),
-)
 
 
 class Progress:
@@ -52,95 +36,113 @@ def spread(values: list[float]) -> dict:
     return {"median": median, "low": low, "high": high}
 
 
-def summarise(result: dict, names: list[str], base: str) -> dict:
+def summarise(rounds: list[dict], measures: tuple[Measure, ...], names: list[str], base: str) -> dict:
     """For each measure: the spread for each peer, and that of its ratio to `base`, round by round."""
     summary = {}
-    for _, stretch, key, _, _ in MEASURES:
-        rows = {name: [one[name][stretch][key] for one in result["rounds"]] for name in names}
+    for measure in measures:
+        rows = {name: [one[name][measure.key] for one in rounds] for name in names}
         ratios = {
             name: spread([ours / theirs if theirs else 0.0 for ours, theirs in zip(rows[name], rows[base])])
             for name in names
             if name != base
         }
-        summary[f"{stretch}.{key}"] = {"peers": {name: spread(row) for name, row in rows.items()}, "ratios": ratios}
+        summary[measure.key] = {"peers": {name: spread(row) for name, row in rows.items()}, "ratios": ratios}
     return summary
 
 
-def goals(result: dict, base: str) -> list[tuple[bool, str]]:
-    """Each goal: whether weirgate meets it in this result, and a sentence that says so."""
-    judged = []
-    for title, measure, ratio_max in (
-        ("CPU per request, saturated", "saturated.cpu_us", CPU_RATIO_MAX),
-        ("p99, paced", "paced.p99_us", P99_RATIO_MAX),
-    ):
-        ratio = result["summary"][measure]["ratios"]["weirgate"]["median"]
-        judged.append((ratio <= ratio_max, f"{title}: {ratio:.2f} × {base}, at most {ratio_max} ×"))
-    idle = result["idle_bytes"]["weirgate"]
-    judged.append((idle < IDLE_BYTES_MAX, f"idle memory: {idle / MIB:.1f} MiB, below {IDLE_BYTES_MAX // MIB} MiB"))
-    return judged
+def judge(goal: Goal, result: dict, base: str) -> dict:
+    """Whether weirgate meets the goal in this result, and a sentence that says so."""
+    most = "at least" if goal.is_least else "at most"
+    unit = f" {goal.unit_name}" if goal.unit_name else f" × {base}" if goal.is_ratio else ""
+    bound = f"{most} {goal.bound / goal.unit:g}{unit}"
+    if goal.aim is not None:
+        bound += f" (aim {goal.aim})"
+    if "weirgate" in result["missing"]:
+        return {"met": False, "text": f"{goal.title}: not measured; {bound}"}
+    if goal.key in result["sizes"]:
+        value = result["sizes"][goal.key]["weirgate"]
+    else:
+        summary = result["summary"][goal.key]
+        value = (summary["ratios"] if goal.is_ratio else summary["peers"])["weirgate"]["median"]
+    met = value >= goal.bound if goal.is_least else value <= goal.bound
+    return {"met": met, "text": f"{goal.title}: {value / goal.unit:.2f}{unit}, {bound}"}
 
 
-def print_table(result: dict, names: list[str], base: str):
+def print_table(result: dict, measures: tuple[Measure, ...], sizes: dict[str, str], base: str):
     """The measures as rows; each peer's median and quartiles, then each ratio to `base`."""
+    names = result["peers"]
     others = [name for name in names if name != base]
     rows = [["", *names, *(f"{name} / {base}" for name in others)]]
-    for title, stretch, key, factor, decimals in MEASURES:
-        summary = result["summary"][f"{stretch}.{key}"]
-        row = [title.replace("paced:", f"paced at {result['rate']}/s:")]
-        row += [shown(summary["peers"][name], factor, decimals) for name in names]
-        # A ratio of shares would look like a gain or a loss, and is neither.
-        rows.append(row + ["" if key == "kernel_share" else shown(summary["ratios"][name], 1, 2) for name in others])
-    for title, key in (("idle memory MiB", "idle_bytes"), ("peak memory MiB", "peak_bytes")):
-        values = result[key]
-        rows.append([title] + [f"{values[name] / MIB:.1f}" for name in names] + [f"{values[name] / values[base]:.2f}" for name in others])
+    for measure in measures:
+        summary = result["summary"][measure.key]
+        row = [measure.title]
+        row += [shown(summary["peers"][name], measure.factor, measure.decimals) for name in names]
+        rows.append(row + [shown(summary["ratios"][name], 1, 2) if measure.has_ratio else "" for name in others])
+    for key, title in sizes.items():
+        values = result["sizes"][key]
+        ratios = [f"{values[name] / values[base]:.2f}" if values[base] else "" for name in others]
+        rows.append([title, *(f"{values[name] / MIB:.1f}" for name in names), *ratios])
     if "instructions" in result:
         values = result["instructions"]
         row = ["instructions per request, user space", *(f"{values[name]:,.0f}" for name in names)]
         rows.append(row + [f"{values[name] / values[base]:.2f}" for name in others])
-    print(f"{painted(result['case'], BOLD)}: {result['description']}")
+    print(f"{painted(result['row'], BOLD)}: {result['description']}")
     print_rows(rows)
-    for met, goal in goals(result, base):
-        print(f"goal {painted('met', GREEN) if met else painted('missed', RED)}: {goal}")
-    print_notes(result, names)
+    for name, reason in result["missing"].items():
+        print(f"{painted('missing', RED)}: {name}, because {reason}")
+    for goal in result["goals"]:
+        print(f"goal {painted('met', GREEN) if goal['met'] else painted('missed', RED)}: {goal['text']}")
+    print_notes(result)
 
 
-def print_notes(result: dict, names: list[str]):
+def print_notes(result: dict):
     """How it was measured, and what makes the numbers worth less than they look."""
-    stretches = [one[name][stretch] for one in result["rounds"] for name in names for stretch in ("saturated", "paced")]
-    cpus = result["cpus"]
+    names, rounds, cpus = result["peers"], result["rounds"], result["cpus"]
     apart = "apart" if cpus["proxy"] != cpus["upstream and load"] else "the same, for there is only one"
-    print(f"median (quartiles) of {len(result['rounds'])} interleaved rounds, {result['connections']} connections; "
+    print(f"median (quartiles) of {len(rounds)} interleaved rounds; "
           f"proxies on CPU {cpus['proxy']}, upstream and load on CPU {cpus['upstream and load']} ({apart})")
-    busy = statistics.median(one[name]["saturated"]["busy_share"] for one in result["rounds"] for name in names)
-    if busy < 0.9:
-        print(f"even saturated, the proxies ran only {busy:.0%} of the time: requests per second and latency are not theirs alone")
-    foreign = statistics.median(one["foreign_share"] for one in stretches)
-    if foreign > 0.05:
-        print(f"other programs kept the machine {foreign:.0%} busy: trust the ratios of CPU and instructions, not the latencies")
-    for name in names:
-        loads = [one[name][stretch] for one in result["rounds"] for stretch in ("saturated", "paced")]
-        logged = sum(load["log_lines"] for load in loads) / sum(load["requests"] for load in loads)
-        if logged < 0.995:
-            print(f"{name} logged only {logged:.1%} of the requests")
-        kept = statistics.median(one[name]["paced"]["per_second"] for one in result["rounds"]) / result["rate"]
+
+    def all_of(key: str) -> list[float]:
+        return [value for one in rounds for name in names for found, value in one[name].items() if found.endswith(key)]
+
+    busy = [one[name]["saturated.busy_share"] for one in rounds for name in names if "saturated.busy_share" in one[name]]
+    if busy and statistics.median(busy) < 0.9:
+        print(f"even saturated, the proxies ran only {statistics.median(busy):.0%} of the time: "
+              "what was reached per second and latency are not theirs alone")
+    foreign = all_of("foreign_share")
+    if foreign and statistics.median(foreign) > 0.05:
+        print(f"other programs kept the machine {statistics.median(foreign):.0%} busy: "
+              "trust the ratios of CPU and instructions, not the latencies")
+    if result["kind"] == "calls":
+        print_calls_notes(result)
+
+
+def print_calls_notes(result: dict):
+    """Where a peer did less than the others: requests that it did not log, or did not get."""
+    for name in result["peers"]:
+        rounds = [one[name] for one in result["rounds"]]
+        logged, sent = (sum(one[f"{part}.{key}"] for one in rounds for part in ("saturated", "paced")) for key in ("log_lines", "requests"))
+        if logged < 0.995 * sent:
+            print(f"{name} logged only {logged / sent:.1%} of the requests")
+        kept = statistics.median(one["paced.per_second"] for one in rounds) / result["rate"]
         if kept < 0.95:
             print(f"{name} got only {kept:.0%} of the paced rate: the machine was too busy, or the rate too high")
 
 
 def print_profile(result: dict, base: str):
-    """Where the instructions go, for all but `base`, which has no symbols; and everybody's system calls."""
+    """Where the instructions go, for weirgate and its stand-ins, which have symbols; and everybody's system calls."""
     titles = {
         "owner": "by source file of ours, crate or library",
         "self": "by function, without what it calls",
         "inclusive": "by function, with what it calls",
     }
-    for name, profile in result["profile"].items():
+    for name, profile in result.get("profile", {}).items():
         total = result["instructions"][name]
-        for kind, title in titles.items() if name != base else ():
+        for kind, title in titles.items() if name not in (base, "haproxy") else ():
             print(f"\n{painted(name, BOLD)}: instructions per request {title}")
             rows = [[f"{value:,.0f}", f"{value / total:.1%}", where[:110]] for where, value in profile[kind][:PROFILE_ROWS]]
             print_rows(rows, text_last=True)
-    for name, profile in result["profile"].items():
+    for name, profile in result.get("profile", {}).items():
         calls = ", ".join(f"{count:.2f} {call}" for call, count in profile["calls"] if count >= 0.005)
         print(f"\n{painted(name, BOLD)}: system calls per request, one connection: {calls}")
 

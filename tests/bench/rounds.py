@@ -1,82 +1,90 @@
-"""Rounds of load, interleaved between the peers, and what each of them cost."""
+"""Load on one peer, what it costs that peer, and rounds of it, interleaved between the peers."""
 
+import contextlib
 import json
 import os
-import socket
-import statistics
 import subprocess
 import time
 from pathlib import Path
 
-from cases import Case
-from peers import TICKS_PER_SECOND, Failed, Peer, Stage
-
-WARM_UP_SECONDS = 1.0
-# At half of what the slowest peer can do, queues stay short, and p99 tells of the proxy itself.
-RATE_SHARE = 0.5
+from peers import TICKS_PER_SECOND, Failed, Missing, Peer, Stage
+from rows import Row
 
 
 class Load:
-    """The load generator with one case's request, on its CPU."""
+    """The load generator with one row's request, on its CPU."""
 
-    def __init__(self, program: Path, case: Case, stage: Stage):
+    def __init__(self, program: Path, row: Row, stage: Stage):
         self.program = program
-        self.case = case
-        self.directory = stage.directory
-        self.cpu = stage.cpu_rest
-        self.upstream = stage.upstream
-        self.expected = self.directory / f"{case.name}.answer"
-        self.expected.write_text(case.answer)
+        self.row = row
+        self.stage = stage
+        # Named after what differs between two requests of one stage.
+        stem = f"load-{row.name}-{row.fill_bytes}"
+        self.files = {name: stage.directory / f"{stem}.{name}" for name in ("headers", "body", "expect")}
+        self.files["headers"].write_text("\n".join(row.headers))
+        self.files["expect"].write_text(row.answer)
 
-    def run(self, peer: Peer, connections: int, *limits: str) -> dict:
-        """Loads `peer` and gives the counts and latencies; any wrong answer fails the whole comparison."""
-        request = self.directory / f"{peer.name}.{self.case.name}.request"
-        request.write_bytes(self.case.request(peer.address))
-        command = [self.program, "--address", peer.address, "--request", request, "--expect", self.expected]
-        done = subprocess.run(
-            [*map(str, command), "--connections", str(connections), *limits],
-            capture_output=True,
-            text=True,
-            check=False,
-            preexec_fn=lambda: os.sched_setaffinity(0, {self.cpu}),
-        )
+    def run(self, command: str, peer: Peer, connections: int, *options: object, body: str | None = None) -> dict:
+        """Loads `peer` and gives the counts and latencies.
+
+        Any wrong answer fails the whole comparison; where a peer only refuses what the row needs, it is `Missing`.
+        """
+        words = self._words(command, peer, connections, *options, body=body)
+        done = subprocess.run(words, capture_output=True, text=True, check=False, preexec_fn=self._own_cpu)
         if done.returncode != 0:
             raise Failed(f"the load generator failed: {done.stderr.strip()}")
-        result = json.loads(done.stdout)
-        if result["wrong"] or not result["requests"]:
+        return self._judged(json.loads(done.stdout), peer)
+
+    @contextlib.contextmanager
+    def hold(self, peer: Peer, streams: int):
+        """Keeps `streams` streams open; at the end of it none may have been closed or written to."""
+        words = self._words("hold", peer, streams)
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=self._own_cpu) as process:
+            try:
+                self._judged(json.loads(process.stdout.readline() or '{"requests": 0, "refused": 0, "wrong": 1, "first": "it died"}'), peer)
+                yield
+                process.stdin.close()
+                disturbed = json.loads(process.stdout.readline() or '{"disturbed": "all"}')["disturbed"]
+                if disturbed:
+                    raise Failed(f"{peer.name}: {disturbed} of {streams} streams did not stay open and silent\n{peer.last_words()}")
+            finally:
+                process.kill()
+
+    def _words(self, command: str, peer: Peer, connections: int, *options: object, body: str | None = None) -> list[str]:
+        self.files["body"].write_text(body or self.row.body)
+        words = [str(self.program), command, "--address", peer.address, "--connections", str(connections)]
+        for name, file in self.files.items():
+            words += [f"--{name}", str(file)]
+        words += ["--tls", str(self.stage.certificate)] if self.row.tls else []
+        words += ["--http2", "yes"] if self.row.http2 else []
+        words += ["--fill", str(self.row.fill_bytes)] if self.row.fill_bytes else []
+        return words + [str(option) for option in options]
+
+    def _own_cpu(self):
+        os.sched_setaffinity(0, {self.stage.cpu_rest})
+
+    @staticmethod
+    def _judged(result: dict, peer: Peer) -> dict:
+        if result["refused"] and not result["wrong"] and not result["requests"]:
+            raise Missing(f"it does not do it: {result['first']}")
+        if result["refused"] or result["wrong"] or not result["requests"]:
             raise Failed(
-                f"{peer.name}: {result['wrong']} wrong answers beside {result['requests']} right ones; the first:\n"
-                f"{result['first_wrong']}\nIts log ends:\n{peer.last_words()}"
+                f"{peer.name}: {result['wrong']} wrong answers and {result['refused']} refusals beside {result['requests']} right ones; "
+                f"the first:\n{result['first']}\nIts log ends:\n{peer.last_words()}"
             )
         return result
 
 
-def check_once(peer: Peer, case: Case):
-    """Sends the case's request once and fails, with the answer, unless it is the expected one."""
-    host, port = peer.address.split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
-        connection.sendall(case.request(peer.address))
-        answer = b""
-        while not answer.endswith(case.answer.encode()):
-            piece = connection.recv(65536)
-            answer += piece
-            if not piece or (b"\r\n\r\n" in answer and not answer.startswith(b"HTTP/1.1 200 ")):
-                break
-    head, _, body = answer.partition(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 200 ") or body != case.answer.encode():
-        raise Failed(f"{peer.name} gave a wrong answer:\n{answer.decode(errors='replace')}\n{peer.last_words()}")
-
-
-def measure(load: Load, peer: Peer, connections: int, *limits: str) -> dict:
-    """One stretch of load on one peer, what it cost the peer, and what others did meanwhile."""
-    begun, before = time.monotonic(), clocks(load, peer)
-    result = load.run(peer, connections, *limits)
+def measure(stage: Stage, peer: Peer, run) -> dict:
+    """What one stretch of load, `run`, gave and cost the peer, and what others did meanwhile."""
+    begun, before = time.monotonic(), clocks(stage, peer)
+    result = run()
     elapsed = time.monotonic() - begun
-    cpu, kernel, ours, machine = (now - then for now, then in zip(clocks(load, peer), before))
+    cpu, kernel, ours, machine = (now - then for now, then in zip(clocks(stage, peer), before))
     return {
         "requests": result["requests"],
         "cpu_us": cpu / result["requests"] * 1e6,
-        "kernel_share": min(kernel / cpu, 1.0),
+        "kernel_share": min(kernel / cpu, 1.0) if cpu else 0.0,
         "busy_share": cpu / elapsed,
         "foreign_share": max(machine - ours, 0.0) / elapsed / os.cpu_count(),
         # What a batching writer writes later counts for the next stretch.
@@ -87,43 +95,21 @@ def measure(load: Load, peer: Peer, connections: int, *limits: str) -> dict:
     }
 
 
-def clocks(load: Load, peer: Peer) -> tuple[float, float, float, float]:
+def clocks(stage: Stage, peer: Peer) -> tuple[float, float, float, float]:
     """CPU seconds so far: of the peer, of the kernel for the peer, of all that we started, of everybody."""
     cpu, kernel = peer.cpu_seconds()
-    ours = cpu + load.upstream.cpu_seconds()[0] + sum(os.times()[:4])
+    ours = cpu + stage.upstream.cpu_seconds()[0] + sum(os.times()[:4])
     with open("/proc/stat", encoding="ascii") as stat:
         user, nice, system, _idle, _wait, irq, softirq, steal, *_ = map(int, stat.readline().split()[1:])
     return cpu, kernel, ours, (user + nice + system + irq + softirq + steal) / TICKS_PER_SECOND
 
 
-def run_rounds(load: Load, peers: list[Peer], options, say) -> tuple[int, list[dict]]:
-    """Warms up, settles the fixed rate, then measures each peer once a round, in turns.
-
-    Gives the rate (requests per second) and, for each round, `{peer: {"saturated": …, "paced": …}}`.
-    """
-    warm = []
-    for peer in peers:
-        say(f"warming up {peer.name}")
-        limits = ("--seconds", str(min(WARM_UP_SECONDS, options.seconds)))
-        warm.append(measure(load, peer, options.connections, *limits)["per_second"])
-    rate = options.rate or round(min(warm) * RATE_SHARE, -2)
+def interleave(names: list[str], count: int, one_round, say) -> list[dict]:
+    """For each of `count` rounds, what `one_round(number, name)` gave for each peer."""
     rounds = []
-    for number in range(options.rounds):
-        results = {}
-        so_far = ", ".join(f"{peer.name} {median_cpu(rounds, peer.name):.1f} µs" for peer in peers) if rounds else ""
-        say(f"round {number + 1} of {options.rounds}" + (f", CPU per request so far: {so_far}" if so_far else ""))
+    for number in range(count):
+        say(f"round {number + 1} of {count}")
         # Who comes first changes with each round, so that no peer always follows the same one.
-        turn = number % len(peers)
-        for peer in peers[turn:] + peers[:turn]:
-            seconds = ("--seconds", str(options.seconds))
-            results[peer.name] = {
-                "saturated": measure(load, peer, options.connections, *seconds),
-                "paced": measure(load, peer, options.connections, *seconds, "--rate", str(rate)),
-            }
-        rounds.append(results)
-    return int(rate), rounds
-
-
-def median_cpu(rounds: list[dict], name: str) -> float:
-    """The median so far of what a request costs this peer, in microseconds."""
-    return statistics.median(one[name]["saturated"]["cpu_us"] for one in rounds)
+        turn = number % len(names)
+        rounds.append({name: one_round(number, name) for name in names[turn:] + names[:turn]})
+    return rounds

@@ -4,6 +4,7 @@
 mod framing;
 mod leaving;
 mod multiplexed;
+mod single;
 mod streams;
 
 use serde_json::Value;

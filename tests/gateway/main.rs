@@ -8,6 +8,7 @@
 // How long something took is printed and never asserted.
 #![allow(clippy::print_stdout)]
 
+mod cut;
 mod ending;
 mod exchanges;
 mod faults;
@@ -25,3 +26,4 @@ mod proxying;
 mod running;
 mod streams;
 mod strict;
+mod tls;

@@ -14,22 +14,22 @@ fn all_errors_of_all_files_are_told_at_once_in_order() {
         (
             "a.yaml",
             "# Käse\r\nlisten: { adress: 127.0.0.1:8080 }\r\nupstreams:\r\n  weather: { url: 'http://é:1/' }\r\n  \
-             w: { url: https://h/ } # ü\tx\r\n",
+             w: { url: ftp://h/ } # ü\tx\r\n",
         ),
     ]);
     let expected = "\
 a.yaml:2:11: `adress` is not a key of `listen`
   2 | listen: { adress …
     |           ^^^^^^
-  hint: did you mean `address`? Known here: `address`, `header_count_max`, `header_bytes_max`, `header_read_timeout`, `handshake_timeout`, `write_idle_timeout`, `http2_streams_max`, `connections_max`, `connections_per_source_max`, `requests_max`, `trusted_proxies`, `forwarded`
+  hint: did you mean `address`? Known here: `address`, `header_count_max`, `header_bytes_max`, `header_read_timeout`, `handshake_timeout`, `write_idle_timeout`, `http2_streams_max`, `connections_max`, `connections_per_source_max`, `requests_max`, `trusted_proxies`, `forwarded`, `tls`
 a.yaml:4:19: the URL contains a blank, a control character or a character outside ASCII
   4 |   weather: { url: 'http://é:1/' }
     |                   ^^^^^^^^^^^^^
   hint: percent-encode it in a path or query; write an international host name in its `xn--` form
-a.yaml:5:13: this version speaks plain HTTP to its upstreams, not `https://`
-  5 |   w: { url: https://h/ } # ü\tx
-    |             ^^^^^^^^^^
-  hint: run the gateway beside the server and write `http://127.0.0.1:port/path`, or let a TLS tunnel on this machine carry the requests to the server
+a.yaml:5:13: the URL has a scheme other than `http` and `https`
+  5 |   w: { url: ftp://h/ } # ü\tx
+    |             ^^^^^^^^
+  hint: write `http://host:port/path`
 b.yaml:2:26: there is no upstream `wether`
   2 |   - { name: r, upstream: wether, path: mcp }
     |                          ^^^^^^
@@ -67,7 +67,9 @@ fn places_are_right_behind_wide_characters_tabs_and_long_lines() {
     );
     let told = Files::new(&[("p.yaml", &long)]).told();
     assert!(
-        told.lines().all(|line| line.chars().count() < 300),
+        told.lines()
+            .filter(|line| !line.starts_with("  hint:"))
+            .all(|line| line.chars().count() < 200),
         "{told}"
     );
     assert!(told.contains("p.yaml:1:535: `x`"), "{told}");
@@ -279,7 +281,6 @@ fn an_unknown_key_is_answered_with_the_known_ones() {
         "limits",
         "cache",
         "admin",
-        "tls",
         "mandatory",
         "authorise",
         "Limit",

@@ -14,6 +14,10 @@ mod mutations;
 mod names;
 mod secrets;
 mod streams;
+mod tls;
+
+#[path = "../gateway/harness/certificates.rs"]
+mod certificates;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

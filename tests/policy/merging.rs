@@ -5,29 +5,34 @@ use std::time::Duration;
 
 use weirgate::policy::file::{Addresses, keys, load};
 use weirgate::policy::plan::{
-    Hosts, LegacyHeaders, LegacyRefusals, Missing, Origins, Plan, StreamEnd, Streams,
+    Hosts, Http, LegacyHeaders, LegacyRefusals, Missing, Origins, Plan, StreamEnd, Streams,
 };
 use weirgate::protocol::version::{Version, Versions};
 
+use crate::certificates::Authority;
 use crate::{Files, short};
 
 const UPSTREAM: &str = "upstreams: { u: { url: http://127.0.0.1:3000/mcp } }\n";
 
 /// Every key with a value that is not its default.
 pub(crate) const EVERY_KEY: &str = r#"
-listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s, handshake_timeout: 6s, write_idle_timeout: 7s, http2_streams_max: 8, connections_max: 9, connections_per_source_max: 7, requests_max: 6, trusted_proxies: [ 10.0.0.0/8, "::1" ], forwarded: forwarded }
+listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s, handshake_timeout: 6s, write_idle_timeout: 7s, http2_streams_max: 8, connections_max: 9, connections_per_source_max: 7, requests_max: 6, trusted_proxies: [ 10.0.0.0/8, "::1" ], forwarded: forwarded, tls: { cert: tls.crt, key: tls.key, client_ca: ca.crt, client_certificate: optional } }
 status: { address: 127.0.0.1:0 }
 log: { access: off, file: access.log, backlog_bytes_max: 2Mi }
 shutdown: { notice: 1s, timeout: 2s, streams: end }
 upstreams:
   u:
-    url: http://127.0.0.1:3000/mcp?x=1
+    url: https://127.0.0.1:3000/mcp?x=1
     connect_timeout: 250ms
     response_header_timeout: 1m
     response_idle_timeout: 2m
     idle_timeout: 1s
     idle_connections_max: 0
+    http: 2
+    http2_streams_max: 7
+    http2_ping_interval: 5s
     forwarded: both
+    tls: { ca: ca.crt, server_name: Weather.example, cert: tls.crt, key: tls.key }
 routes:
   - name: r
     path: /x/
@@ -41,6 +46,7 @@ routes:
       legacy_refusals: status
     bounds:
       body_bytes_max: 1Mi
+      stream_bytes_max: 32Mi
       buffer_bytes: 4Ki
       body_idle_timeout: 1s
       drain_bytes_max: 0
@@ -57,6 +63,18 @@ routes:
   - { name: all, pass: true, path: /all/*, upstream: u }
 "#;
 
+/// A policy with all of them, and the files that it names.
+pub(crate) fn every_key() -> Files {
+    let authority = Authority::new("everybody");
+    let own = authority.issue(&["mcp.example.com"]);
+    Files::new(&[
+        ("p.yaml", EVERY_KEY),
+        ("tls.crt", &own.cert),
+        ("tls.key", &own.key),
+        ("ca.crt", &authority.pem()),
+    ])
+}
+
 #[test]
 fn every_key_reaches_the_plan() {
     for (key, _) in keys()
@@ -66,8 +84,7 @@ fn every_key_reaches_the_plan() {
         let last = key.rsplit('.').next().unwrap_or(key);
         assert!(EVERY_KEY.contains(&format!("{}:", last)), "{key}");
     }
-    let files = Files::new(&[("p.yaml", EVERY_KEY)]);
-    let plan = files.load().unwrap().plan;
+    let plan = every_key().load().unwrap().plan;
     assert_eq!(plan.listen.address, "[::1]:8081".parse().unwrap());
     assert_eq!(
         (plan.listen.header_count_max, plan.listen.header_bytes_max),
@@ -120,7 +137,7 @@ fn every_key_reaches_the_plan() {
     let bounds = format!("{:?}", route.bounds);
     assert_eq!(
         bounds,
-        "Bounds { body_bytes_max: 1048576, buffer_bytes: 4096, body_idle_timeout: 1s, \
+        "Bounds { body_bytes_max: 1048576, stream_bytes_max: 33554432, buffer_bytes: 4096, body_idle_timeout: 1s, \
          drain_bytes_max: 0, drain_timeout: 2s, message: Bounds { depth_max: 32, \
          keys_max: 64, method_bytes_max: 64, name_bytes_max: 1024, id_bytes_max: 64 }, \
          sessions_max: 5, session_idle_timeout: 3600s }"
@@ -136,11 +153,31 @@ fn every_key_reaches_the_plan() {
         (upstream.idle_timeout, upstream.idle_connections_max),
         (Duration::from_secs(1), 0)
     );
+    assert_eq!((upstream.http, upstream.http2_streams_max), (Http::V2, 7));
+    assert_eq!(upstream.http2_ping_interval, Duration::from_secs(5));
+}
+
+#[test]
+fn a_version_of_http_is_written_with_or_without_quotes() {
+    for (written, http) in [
+        ("1.1", Http::V1),
+        ("\"1.1\"", Http::V1),
+        ("2", Http::V2),
+        ("\"2\"", Http::V2),
+        ("auto", Http::Auto),
+    ] {
+        let text = format!(
+            "upstreams: {{ u: {{ url: http://127.0.0.1:3000/mcp, http: {written} }} }}\n\
+             routes: [ {{ name: r, upstream: u }} ]\n"
+        );
+        let plan = Files::new(&[("p.yaml", &text)]).load().unwrap().plan;
+        assert_eq!(plan.routes[0].upstream.http, http, "{written}");
+    }
 }
 
 #[test]
 fn every_key_of_an_answer_reaches_the_plan() {
-    let plan = Files::new(&[("p.yaml", EVERY_KEY)]).load().unwrap().plan;
+    let plan = every_key().load().unwrap().plan;
     let route = &plan.routes[0];
     let response_idle_timeout = route.upstream.response_idle_timeout;
     assert_eq!(response_idle_timeout, Duration::from_secs(120));

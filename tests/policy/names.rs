@@ -1,13 +1,14 @@
 //! Routes that pass requests through, what browsers are told, and whom the gateway believes.
 
+use weirgate::command::check::{Form, report};
 use weirgate::policy::plan::{Forwarded, ForwardedBy};
 
-use crate::merging::EVERY_KEY;
+use crate::merging::every_key;
 use crate::{Files, assert_one, errors_of, with_route};
 
 #[test]
 fn every_such_key_reaches_the_plan() {
-    let plan = Files::new(&[("p.yaml", EVERY_KEY)]).load().unwrap().plan;
+    let plan = every_key().load().unwrap().plan;
     let proxies = plan.listen.trusted_proxies.iter().map(ToString::to_string);
     assert_eq!(proxies.collect::<Vec<_>>(), ["10.0.0.0/8", "::1/128"]);
     assert_eq!(plan.listen.forwarded, ForwardedBy::Forwarded);
@@ -29,6 +30,30 @@ fn passing(rest: &str) -> String {
     with_route(&format!(
         "  - {{ name: p, pass: true, upstream: u{rest} }}\n"
     ))
+}
+
+#[test]
+fn the_summary_says_what_passes() {
+    let files = Files::new(&[("p.yaml", &passing(", path: /health"))]);
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let paths = [files.path("p.yaml")];
+    for json in [false, true] {
+        let form = Form {
+            json,
+            ..Form::default()
+        };
+        assert_eq!(report(&paths, form, &mut out, &mut err).unwrap(), 0);
+    }
+    let out = String::from_utf8(out).unwrap();
+    let row = out.lines().find(|line| line.starts_with("p ")).unwrap();
+    assert!(
+        row.contains("/health") && row.contains("passes through"),
+        "{out}"
+    );
+    assert!(
+        out.contains("\"pass\": true") || out.contains("\"pass\":true"),
+        "{out}"
+    );
 }
 
 #[test]

@@ -131,7 +131,11 @@ fn body_faults() -> Vec<(&'static str, BodyFault)> {
         BodyFault::LengthBesideChunks => [BodyFault::LengthBesideChunks],
         BodyFault::MediaType { .. } => [BodyFault::MediaType { found: "text/plain".into() }],
         BodyFault::ContentEncoding { .. } => [BodyFault::ContentEncoding { found: "gzip".into() }],
-        BodyFault::TooLarge { .. } => [BodyFault::TooLarge { max: 4 << 20 }],
+        BodyFault::TooLarge { .. } => [
+            BodyFault::TooLarge { limit: "bounds.body_bytes_max", max: 4 << 20 },
+            BodyFault::TooLarge { limit: "bounds.stream_bytes_max", max: 256 << 20 },
+        ],
+        BodyFault::Padding { .. } => [BodyFault::Padding { max: 64 << 10 }],
         BodyFault::Timeout { .. } => [BodyFault::Timeout { max: Duration::from_secs(30) }],
         BodyFault::Broken => [BodyFault::Broken],
     })

@@ -11,7 +11,8 @@ use crate::samples;
 const README: &str = include_str!("../../README.md");
 
 /// What only one era can be told; the other has a dash in its column.
-const MODERN_ONLY: [&str; 5] = [
+const MODERN_ONLY: [&str; 6] = [
+    "body_padding",
     "response_not_allowed",
     "meta_key",
     "method_text",

@@ -32,10 +32,16 @@ fn forwarded(
     let fields = Fields::read(&head.headers);
     let routing = agree_bodiless(&fields, &head.headers, &Protocol::default());
     let routing = routing.expect("no lines of its own");
-    let destination = Destination::new(Pool::new(upstream)).expect("a target");
+    let destination = Destination::new(Pool::new(upstream, None)).expect("a target");
     let client = Client::new("192.0.2.9:5".parse().expect("an address"), false);
     let sender = Sender::of(client, &head.headers, &Listen::default());
-    destination.request(head, Bytes::from("body"), routing, era, &sender)
+    destination.request(
+        head,
+        Outbound::Whole(Bytes::from("body")),
+        routing,
+        era,
+        &sender,
+    )
 }
 
 #[test]
@@ -61,6 +67,20 @@ fn targets_are_joined() {
         let request = request.expect("a target");
         assert_eq!(request.uri().to_string(), joined, "{asked} before {path}");
         assert_eq!(request.version(), http::Version::HTTP_11);
+    }
+}
+
+#[test]
+fn the_host_that_a_request_names_is_told_wherever_it_stands() {
+    for (uri, lines, host) in [
+        ("/x", &[("host", "a.example:8080")][..], "a.example:8080"),
+        ("http://a.example/x", &[("host", "A.example")], "A.example"),
+        ("https://a.example:8443/x?q", &[], "a.example:8443"),
+    ] {
+        let request = forwarded(upstream("/mcp", None), uri, lines, Era::Modern);
+        let request = request.expect("a target");
+        assert_eq!(request.headers()["x-forwarded-host"], host, "{uri}");
+        assert_eq!(request.headers()["host"], "up.example:81", "{uri}");
     }
 }
 
@@ -157,7 +177,7 @@ fn a_request_that_passes_keeps_its_path_and_what_is_its_own() {
     let (head, ()) = request.body(()).expect("a head").into_parts();
     let client = Client::new("[2001:db8::1]:5".parse().expect("an address"), true);
     let sender = Sender::of(client, &head.headers, &Listen::default());
-    let destination = Destination::new(Pool::new(upstream("/mcp", None))).expect("a target");
+    let destination = Destination::new(Pool::new(upstream("/mcp", None), None)).expect("a target");
     let body = Outbound::Whole(Bytes::new());
     let request = destination.pass(head, body, &sender).expect("a target");
     assert_eq!(request.uri(), "/oauth/token?a=/../b");

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Method;
 use tokio::time::Instant;
 
-use crate::gateway::message::Message;
+use crate::gateway::message::Call;
 use crate::policy::plan::{Deadlines, Upstream};
 use crate::protocol::method;
 use crate::protocol::refusal::UpstreamFault;
@@ -63,29 +63,34 @@ impl Asked {
         deadline: None,
     };
 
-    /// By a message with this id, if it has one.
+    /// By a message that asks for this, with this id, if it has one.
     pub(in crate::gateway) fn by(
-        message: &Message<'_>,
+        call: &Call<'_>,
         id: Option<Bytes>,
         deadlines: &Deadlines,
     ) -> Asked {
-        let kind = match message.method() {
+        let kind = match call.method {
             method::LISTEN => Kind::Subscription,
             _ => Kind::Response,
         };
-        let tool = match message.method() {
-            method::CALL => message.name(),
+        let tool = match call.method {
+            method::CALL => call.name,
             _ => None,
         };
         let deadline = deadlines
             .of(tool)
-            .filter(|_| kind == Kind::Response && message.is_request())
+            .filter(|_| kind == Kind::Response && call.is_request)
             .map(|(limit, max)| Deadline {
                 at: Instant::now() + max,
                 limit,
                 max,
             });
         Asked { id, kind, deadline }
+    }
+
+    /// It has this id, which came behind what was asked for.
+    pub(in crate::gateway) fn answer_to(&mut self, id: Option<Bytes>) {
+        self.id = id;
     }
 
     /// By a request without a message.

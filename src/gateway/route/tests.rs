@@ -43,14 +43,14 @@ fn a_host_is_a_name_or_an_address_and_perhaps_a_port() {
 /// The host that a request of this version with this target and `Host` line names.
 fn named(version: Version, uri: &str, host: Reading<'_>) -> Option<String> {
     let uri: Uri = uri.parse().unwrap();
-    authority(version, &uri, host).ok().map(str::to_owned)
+    super::host(version, &uri, host).ok().map(str::to_owned)
 }
 
 #[test]
 fn a_request_of_http_1_names_its_host_in_a_line() {
     for (uri, host, expected) in [
         ("/mcp", "a.example", Some("a.example")),
-        ("/mcp", "a.example:80", Some("a.example:80")),
+        ("/mcp", "a.example:80", Some("a.example")),
         ("/mcp", "u@a.example", None),
         ("/mcp", "", None),
         ("http://a.example/mcp", "A.example", Some("A.example")),
@@ -76,11 +76,11 @@ fn a_request_of_http_1_names_its_host_in_a_line() {
 fn a_request_of_later_versions_names_its_host_in_its_target() {
     for (uri, host, expected) in [
         ("https://a.example/mcp", None, Some("a.example")),
-        ("http://[::1]:80/mcp", None, Some("[::1]:80")),
+        ("http://[::1]:80/mcp", None, Some("[::1]")),
         (
             "https://a.example:8443/",
             Some("A.example:8443"),
-            Some("a.example:8443"),
+            Some("a.example"),
         ),
         ("https://a.example/mcp", Some("b.example"), None),
         ("https://a.example/mcp", Some("a.example:443"), None),

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::AsyncRead;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 use super::streams::Open;
@@ -63,7 +63,7 @@ pub(super) struct Vigil<S> {
     leaving: Option<u64>,
 }
 
-impl<S: AsyncRead + Peer + Unpin> Vigil<S> {
+impl<S: AsyncRead + AsyncWrite + Peer + Unpin> Vigil<S> {
     pub(super) fn new(watch: Watch<S>, listen: &Listen, phases: Phases) -> Vigil<S> {
         Vigil {
             watch,
@@ -136,7 +136,12 @@ impl<S: AsyncRead + Peer + Unpin> Vigil<S> {
                 match self.poll(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Order::Leave) => leave(library.as_mut()),
-                    Poll::Ready(Order::End(end)) => return Poll::Ready(end),
+                    Poll::Ready(Order::End(end)) => {
+                        if self.between_exchanges() {
+                            self.watch.finish(cx);
+                        }
+                        return Poll::Ready(end);
+                    }
                 }
             }
         })

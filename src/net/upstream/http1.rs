@@ -62,16 +62,22 @@ impl<B: Outbound> Connection<B> {
         })
     }
 
-    /// Sends `request`, and waits so long for the head of its answer.
+    /// Sends `request`, and waits so long for the head of its answer, or as long as it is wanted.
     ///
     /// # Errors
     /// What became of the request, which is handed back where nothing of it was sent.
     pub(super) async fn send(
         &mut self,
         request: Request<B>,
-        wait: Duration,
+        wait: Option<Duration>,
     ) -> Result<Response<Incoming>, Lost<B>> {
-        self.deadline.set(Instant::now(), wait);
+        match wait {
+            Some(wait) => self.deadline.set(Instant::now(), wait),
+            // That it is used again has come in time.
+            None => {
+                self.deadline.meet();
+            }
+        }
         let mut unsent = match self.sender.try_send_request(request).await {
             Ok(response) if self.deadline.meet() => return Ok(response),
             // The connection has ended, and would break the answer off.

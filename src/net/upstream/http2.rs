@@ -42,6 +42,7 @@ const SEND_BUFFER_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Connection {
     sender: SendRequest<Bytes>,
     streams: Arc<Streams>,
+    scheme: Scheme,
 }
 
 impl Connection {
@@ -87,20 +88,24 @@ impl Connection {
             pinged: (Instant::now(), true),
         };
         tokio::spawn(drive(library, watch));
-        Ok(Connection { sender, streams })
+        Ok(Connection {
+            sender,
+            streams,
+            scheme: match upstream.tls {
+                Some(_) => Scheme::HTTPS,
+                None => Scheme::HTTP,
+            },
+        })
     }
 
-    /// A place for one more stream, of at most `streams_max`; none where the peer takes no more, or
-    /// where the connection is closing.
-    pub(super) fn slot(&mut self, streams_max: usize) -> Option<Slot> {
-        if self.is_closed() {
-            return None;
-        }
+    /// A place for one more stream, of at most `streams_max`; none where the peer takes no more.
+    pub(super) fn slot(&self, streams_max: usize) -> Option<Slot> {
         let streams_max = streams_max.min(self.sender.current_max_send_streams());
         let reused = self.streams.open_one(streams_max)?;
         Some(Slot {
             sender: self.sender.clone(),
             streams: self.streams.clone(),
+            scheme: self.scheme.clone(),
             upload: None,
             reused,
         })
@@ -235,6 +240,7 @@ async fn drive(library: impl Future<Output = Result<(), h2::Error>>, mut watch: 
 pub(super) struct Slot {
     sender: SendRequest<Bytes>,
     streams: Arc<Streams>,
+    scheme: Scheme,
     /// The sending of a body that did not go out at once.
     upload: Option<JoinHandle<()>>,
     reused: bool,
@@ -246,8 +252,8 @@ impl Slot {
         self.reused
     }
 
-    /// Sends `request`, and waits so long for the head of its answer. Dropping what this gives, or
-    /// this while it is pending, resets the stream and nothing else.
+    /// Sends `request`, and waits so long for the head of its answer, or as long as it is wanted.
+    /// Dropping what this gives, or this while it is pending, resets the stream and nothing else.
     ///
     /// # Errors
     /// What became of the request, which is handed back where the upstream certainly did nothing with
@@ -255,11 +261,11 @@ impl Slot {
     pub(super) async fn send<B: Outbound>(
         &mut self,
         request: Request<B>,
-        wait: Duration,
+        wait: Option<Duration>,
     ) -> Result<Response<Inbound>, Lost<B>> {
         let again = request.body().again();
         let (parts, body) = request.into_parts();
-        let head = match head(&parts, &body) {
+        let head = match head(&parts, &body, &self.scheme) {
             Ok(head) => head,
             Err(error) => return Err(Lost::Sent(Failure::broken(error))),
         };
@@ -276,7 +282,11 @@ impl Slot {
             let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut upload).poll(cx))).await;
             self.upload = at_once.is_pending().then(|| tokio::spawn(upload));
         }
-        match timeout(wait, answer).await {
+        let answer = match wait {
+            Some(wait) => timeout(wait, answer).await,
+            None => Ok(answer.await),
+        };
+        match answer {
             Err(_) => Err(Lost::Sent(Failure::HeaderTimeout)),
             Ok(Ok(response)) => Ok(Inbound::of(response, sent_whole)),
             Ok(Err(error)) => Err(match again {
@@ -323,7 +333,7 @@ fn is_refused(error: &h2::Error) -> bool {
 }
 
 /// The head of a request as HTTP/2 has it: the authority is no field (RFC 9113, section 8.3.1).
-fn head<B: Outbound>(parts: &Parts, body: &B) -> Result<Request<()>, http::Error> {
+fn head<B: Outbound>(parts: &Parts, body: &B, scheme: &Scheme) -> Result<Request<()>, http::Error> {
     let mut headers = parts.headers.clone();
     let host = headers.remove(HOST);
     let authority = Authority::try_from(host.as_ref().map_or(&b""[..], HeaderValue::as_bytes))?;
@@ -333,7 +343,7 @@ fn head<B: Outbound>(parts: &Parts, body: &B) -> Result<Request<()>, http::Error
     }
     let path = parts.uri.path_and_query().cloned();
     let uri = Uri::builder()
-        .scheme(Scheme::HTTP)
+        .scheme(scheme.clone())
         .authority(authority)
         .path_and_query(path.unwrap_or_else(|| PathAndQuery::from_static("/")))
         .build()?;

@@ -17,7 +17,7 @@ pub enum Inbound {
     /// Over HTTP/1.1.
     Http1(Incoming),
     /// Over HTTP/2.
-    Http2(http2::Inbound),
+    Http2(Box<http2::Inbound>),
 }
 
 impl Body for Inbound {

@@ -36,12 +36,13 @@ fn a_connection_looks_often_enough_and_not_too_often() {
 }
 
 fn pool(idle_connections_max: usize, idle_timeout: Duration) -> Arc<Pool<Kind>> {
-    Pool::new(Arc::new(Upstream {
+    let upstream = Upstream {
         response_header_timeout: 3600 * SECOND,
         idle_timeout,
         idle_connections_max,
         ..Upstream::at("up", "up", 80, "/")
-    }))
+    };
+    Pool::new(Arc::new(upstream), None)
 }
 
 fn patient_pool(idle_connections_max: usize) -> Arc<Pool<Kind>> {
@@ -186,9 +187,12 @@ async fn a_name_that_moves_is_followed_by_new_connections() {
         let address = *name.lock().expect("no panic");
         Box::pin(async move { Ok(vec![address]) })
     });
-    let pool = Pool::resolving(Arc::new(upstream), resolve);
+    let pool = Pool::resolving(Arc::new(upstream), None, resolve);
     let ask = async || {
-        let (answer, lease) = pool.send(Request::new(Kind::default())).await.expect("one");
+        let (answer, lease) = pool
+            .send(Request::new(Kind::default()), None)
+            .await
+            .expect("one");
         assert!(answer.into_body().is_end_stream());
         lease.give_back();
     };

@@ -19,6 +19,7 @@ use super::protocol;
 use super::reader::Reader;
 use super::route::{self, DraftRoute, read_hosts, read_origins};
 use super::stream;
+use super::tls;
 use super::upstream::{self, DraftUpstream, Target};
 
 /// What was read so far, on top of the defaults.
@@ -197,6 +198,11 @@ const LISTEN: &[Key<Listen>] = &[
         name: "forwarded",
         read: |l, n, r| r.choice(n, &FORWARDED_BY, &mut l.forwarded),
         show: |l| Shown::value(protocol::word(&FORWARDED_BY, l.forwarded)),
+    },
+    Key {
+        name: "tls",
+        read: |l, n, r| tls::read_listen(n, &mut l.tls, r),
+        show: |l| tls::show_listen(l.tls.as_ref()),
     },
 ];
 

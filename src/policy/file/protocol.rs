@@ -175,6 +175,12 @@ pub(super) const BOUNDS: &[Key<Bounds>] = &[
         show: |b| Shown::value(size(b.body_bytes_max as u64)),
     },
     Key {
+        name: "stream_bytes_max",
+        // With 0 no body streams.
+        read: |b, n, r| r.size(n, 0..=1 << 40, &mut b.stream_bytes_max),
+        show: |b| Shown::value(size(b.stream_bytes_max as u64)),
+    },
+    Key {
         name: "buffer_bytes",
         read: |b, n, r| r.size(n, 1..=1 << 30, &mut b.buffer_bytes),
         show: |b| Shown::value(size(b.buffer_bytes as u64)),

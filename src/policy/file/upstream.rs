@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::policy::finding::{Flaw, Origin, Place};
 use crate::policy::plan::{Forwarded, Http, Upstream};
 use crate::policy::unit::duration;
-use crate::policy::url::{self, Url};
+use crate::policy::url::{self, Scheme, Url};
 
 use super::Setting;
 use super::gateway::Draft;
@@ -13,6 +13,7 @@ use super::key::{self, Key, Shown};
 use super::node::{Data, Node};
 use super::protocol::word;
 use super::reader::Reader;
+use super::tls::DraftTls;
 use super::value;
 
 /// Node closes an idle connection after 5 s, uvicorn too.
@@ -49,6 +50,7 @@ pub(super) struct DraftUpstream {
 pub(super) struct Target {
     url: Option<Url>,
     upstream: Upstream,
+    tls: DraftTls,
 }
 
 impl Default for Target {
@@ -56,6 +58,7 @@ impl Default for Target {
         Target {
             url: None,
             upstream: Upstream::at("", "", 0, "/"),
+            tls: DraftTls::default(),
         }
     }
 }
@@ -72,8 +75,13 @@ impl Target {
     /// The upstream with this name, if the URL is known.
     pub(super) fn upstream(self, name: &str) -> Option<Upstream> {
         let url = self.url?;
+        let tls = match url.scheme {
+            Scheme::Http => None,
+            Scheme::Https => Some(self.tls.settle(&url)?),
+        };
         Some(Upstream {
             name: name.to_owned(),
+            tls,
             authority: url.authority,
             host: url.host,
             port: url.port,
@@ -136,6 +144,11 @@ const TARGET: &[Key<Target>] = &[
         read: |t, n, r| r.choice(n, &FORWARDED, &mut t.upstream.forwarded),
         show: |t| Shown::value(word(&FORWARDED, t.upstream.forwarded)),
     },
+    Key {
+        name: "tls",
+        read: |t, n, r| t.tls.read(n, r),
+        show: |t| t.tls.show(),
+    },
 ];
 
 /// What `defaults.upstream` may have: everything but the URL.
@@ -146,6 +159,7 @@ pub(super) fn settings(upstream: &Upstream) -> Vec<Setting> {
     let target = Target {
         url: None,
         upstream: upstream.clone(),
+        tls: DraftTls::of(upstream),
     };
     key::differences(DEFAULTS, "", &target, &Target::default())
 }
@@ -235,6 +249,15 @@ fn read_one(
             "write `url: http://host:port/path`",
         );
         reader.refuse(place, flaw);
+    }
+    if let (Some(url), Some(tls)) = (&target.url, node.find("tls"))
+        && url.scheme == Scheme::Http
+    {
+        let flaw = Flaw::new(
+            format!("the upstream `{name}` has `tls`, but its URL is `http://`"),
+            "write `https://`, or remove `tls`: nothing would be enforced by it",
+        );
+        reader.refuse(&tls.place, flaw);
     }
     target.upstream(name)
 }

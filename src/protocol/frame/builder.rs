@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::flaw::{Detail, Flaw, FlawKind};
 use super::key::{Key, Object, Seen, Values};
 use super::path::NodeId;
-use super::{Bounds, Json, Kind, Outline, Paths, Value};
+use super::{Bounds, Json, Kind, Met, Outline, Paths, Value};
 use crate::protocol::lexer::{self, Container, Cut, Inside, Reader, Scalar, Token};
 
 /// Where values can be found once the scan is over.
@@ -98,6 +98,19 @@ impl Builder {
         self.root_end
     }
 
+    /// Whether there is a flaw already.
+    pub(super) fn is_flawed(&self) -> bool {
+        self.flaw.is_some()
+    }
+
+    /// The values that have been met, where copies of them are kept.
+    pub(super) fn met(&self) -> Met<'_> {
+        Met {
+            source: &self.kept,
+            values: &self.values,
+        }
+    }
+
     /// How many bytes of the body are held.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
@@ -176,13 +189,19 @@ impl Builder {
 
     /// The flaw with the id of the message, if there is one and no more than one.
     fn echoing(&self, flaw: Flaw, body: &[u8]) -> Flaw {
+        flaw.of_message(self.sole_id(body))
+    }
+
+    /// The id, if there is one of the right type and no more than one. `body` is what has been
+    /// read, if it is held.
+    pub(super) fn sole_id(&self, body: &[u8]) -> Option<Bytes> {
         let source = match self.keep {
             Keep::Nothing => body,
             Keep::Copies => &self.kept,
         };
-        let id = self.id.filter(|_| self.ids == 1);
-        let id = id.and_then(|value| source.get(value.start..value.end));
-        flaw.of_message(id.map(Bytes::copy_from_slice))
+        let value = self.id.filter(|_| self.ids == 1)?;
+        let id = source.get(value.start..value.end)?;
+        Some(Bytes::copy_from_slice(id))
     }
 
     /// Remembers a flaw, unless there is one already.

@@ -1,9 +1,11 @@
 //! The lexer and the builder put together.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use super::builder::{Builder, Keep};
-use super::{Bounds, Flaw, Frame, Outline, Paths};
+use super::{Bounds, Field, Flaw, Frame, Outline, Paths, Text};
 use crate::protocol::lexer::Lexer;
 
 /// Reads a body that passes by in chunks, of which none is needed again.
@@ -73,6 +75,27 @@ impl Scanner {
         self.builder.root_end()
     }
 
+    /// Whether [`finish`](Scanner::finish) will fail, however the body goes on.
+    pub fn is_flawed(&self) -> bool {
+        self.failed.is_some() || self.builder.is_flawed()
+    }
+
+    /// The id, as it is written, if the body has had one so far and no more than one.
+    pub fn id(&self) -> Option<Bytes> {
+        self.builder.sole_id(&[])
+    }
+
+    /// The method, if it has come already, without escape sequences.
+    pub fn method(&self) -> Option<Cow<'_, str>> {
+        self.builder.met().method()
+    }
+
+    /// One of the strings that a message is judged by, as far as it has come: it may be absent
+    /// only yet.
+    pub fn text(&self, field: Field) -> Text<'_> {
+        self.builder.met().text(field)
+    }
+
     /// The body has ended.
     ///
     /// # Errors
@@ -91,7 +114,7 @@ impl Scanner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::frame::{Field, FlawKind, Json, Text};
+    use crate::protocol::frame::{FlawKind, Json};
 
     fn whole(body: &str) -> Flaw {
         let body = Bytes::copy_from_slice(body.as_bytes());
@@ -174,6 +197,29 @@ mod tests {
         assert_eq!(outline.argument(0).unwrap().raw, Some(&b"\"eu\""[..]));
         let list = outline.argument(1).unwrap();
         assert_eq!((list.json, list.raw), (Json::Array, None));
+    }
+
+    #[test]
+    fn what_has_come_is_known_before_the_end() {
+        let mut scanner = Scanner::new(&Bounds::default(), &Paths::default());
+        scanner.push(br#" {"id":"a","method":"tools/ca"#).unwrap();
+        assert_eq!(
+            (scanner.id().as_deref(), scanner.method()),
+            (Some(&br#""a""#[..]), None)
+        );
+        scanner
+            .push(br#"ll","params":{"name":"x","uri":7,"#)
+            .unwrap();
+        assert_eq!(scanner.method().as_deref(), Some("tools/call"));
+        assert_eq!(scanner.text(Field::Name), Text::Is("x".into()));
+        assert_eq!(scanner.text(Field::Uri), Text::WrongType);
+        assert_eq!(scanner.text(Field::TaskId), Text::Absent);
+        assert!(!scanner.is_flawed());
+        scanner.push(br#""name":"y"},"id":2,"#).unwrap();
+        assert!(scanner.is_flawed(), "a repeated key");
+        assert_eq!(scanner.id(), None, "two ids");
+        scanner.push(b"]").unwrap_err();
+        assert!(scanner.is_flawed());
     }
 
     #[test]

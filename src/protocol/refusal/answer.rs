@@ -133,6 +133,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn where_requests_pass_unread_a_problem_is_told() {
+        let telling = Telling::own("host", 403, "no such host".to_owned());
+        let to = Addressee {
+            accept: Some(HeaderValue::from_static("text/event-stream")),
+            id: None,
+            era: None,
+            in_band: true,
+            probe: false,
+            problem: true,
+            closes: false,
+        };
+        let answer = answer(&telling, &to);
+        assert_eq!(answer.status(), 403);
+        assert_eq!(answer.headers()[CONTENT_TYPE], "application/problem+json");
+        let problem =
+            br#"{"status":403,"title":"Forbidden","detail":"no such host","reason":"host"}"#;
+        assert_eq!(answer.body()[..], problem[..]);
+    }
+
+    #[test]
     fn an_id_is_echoed_as_the_token_it_was() {
         let telling = Telling::own("not_found", 404, String::new());
         for id in ["9223372036854775807", "0", "\"\"", "\"a\\u0062\"", "-0"] {

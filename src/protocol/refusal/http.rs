@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use super::telling::{Telling, quoted};
 
+/// What is said, in HTTP/1.1, to a client that is not encrypted where it must be.
+pub const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Connection: close\r\nContent-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 58\r\n\r\nthis port speaks TLS: the URL must begin with `https://`.\n";
+
 /// What is wrong with a request.
 #[derive(Debug)]
 pub enum HttpFault {
@@ -68,6 +73,13 @@ pub enum BodyFault {
     LengthBesideChunks,
     /// The body is too long.
     TooLarge {
+        /// The bound's name in the policy.
+        limit: &'static str,
+        /// The bound, in bytes.
+        max: usize,
+    },
+    /// A body that streams has too many blanks behind its message, which must be held.
+    Padding {
         /// The bound, in bytes.
         max: usize,
     },
@@ -188,12 +200,26 @@ impl BodyFault {
             .header("Content-Length")
             .hint("send one of the two; whoever stands between may have read the body by either")
             .closes(),
-            BodyFault::TooLarge { max } => Telling::own(
+            BodyFault::TooLarge { limit, max } => Telling::own(
                 "body_too_large",
                 413,
-                format!("the request's body exceeds bounds.body_bytes_max ({max} bytes)"),
+                format!("the request's body exceeds {limit} ({max} bytes)"),
             )
-            .limit("bounds.body_bytes_max"),
+            .limit(limit)
+            .hint(
+                "send less, or raise the bound; a body passes up to bounds.stream_bytes_max if \
+                 its routing headers are those of a request of 2026-07-28",
+            ),
+            BodyFault::Padding { max } => Telling::own(
+                "body_padding",
+                413,
+                format!(
+                    "more than bounds.buffer_bytes ({max} bytes) follow the message in the \
+                     request's body"
+                ),
+            )
+            .limit("bounds.buffer_bytes")
+            .hint("end the body with the message's closing brace"),
             BodyFault::Timeout { max } => Telling::own(
                 "body_timeout",
                 408,

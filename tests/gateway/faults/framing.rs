@@ -29,8 +29,10 @@ fn upstream(excess: impl Fn(String) -> Vec<Play> + Send + Sync + 'static) -> Ups
     })
 }
 
-/// What stands in one piece with an answer.
-fn excesses() -> [(&'static str, fn(String) -> String); 5] {
+/// What becomes of an answer with which something too much is sent.
+type Excess = fn(String) -> String;
+
+fn excesses() -> [(&'static str, Excess); 5] {
     [
         ("a second answer", |answer| answer + SMUGGLED),
         ("a line end and a second answer", |answer| {

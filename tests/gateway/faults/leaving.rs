@@ -145,7 +145,8 @@ fn leaves_its_stream(stage: Stage, way: Leaving) {
 #[test]
 fn the_stream_ends_with_its_client_and_its_neighbours_go_on() {
     for stage in STAGES {
-        WAYS.map(|way| leaves_its_stream(stage, way));
+        WAYS.into_iter()
+            .for_each(|way| leaves_its_stream(stage, way));
     }
 }
 

@@ -233,9 +233,18 @@ impl Gateway {
 
     /// Bytes of memory that the process holds now.
     pub(crate) fn memory(&self) -> usize {
+        self.memory_of("VmRSS:")
+    }
+
+    /// The most that it ever held.
+    pub(crate) fn memory_peak(&self) -> usize {
+        self.memory_of("VmHWM:")
+    }
+
+    fn memory_of(&self, key: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))
             .expect("a running process");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
         let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
         1024 * kibibytes
             .and_then(|number| number.trim().parse::<usize>().ok())
@@ -303,7 +312,7 @@ fn addresses(line: &str) -> Option<(SocketAddr, SocketAddr)> {
 }
 
 fn url_address(text: &str) -> Option<SocketAddr> {
-    let behind = &text[text.find("http://")? + "http://".len()..];
+    let behind = &text[text.find("://")? + "://".len()..];
     let end = behind
         .find(|c: char| !(c.is_ascii_hexdigit() || "[].:".contains(c)))
         .unwrap_or(behind.len());

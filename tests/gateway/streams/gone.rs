@@ -28,6 +28,7 @@ fn a_client_goes_that_was_not_reading() {
         client.send(&Request::call("torrent"));
         client.read_head();
         torrent.wait_for_standstill();
+        assert!(!torrent.is_broken(), "{way}: it stands, and is not broken");
         let kept = leave(client);
         let took = torrent.wait_for_break();
         println!("{way}: the upstream's stream was broken off after {took:?}");

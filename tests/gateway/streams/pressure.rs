@@ -73,11 +73,14 @@ impl Torrent {
         last.0
     }
 
+    /// Whether the last stream was broken off by its reader.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::SeqCst)
+    }
+
     /// Waits until the stream's reader has gone; gives how long that took.
     pub(super) fn wait_for_break(&self) -> Duration {
-        eventually("the end of the upstream's answer", || {
-            self.broken.load(Ordering::SeqCst)
-        })
+        eventually("the end of the upstream's answer", || self.is_broken())
     }
 }
 

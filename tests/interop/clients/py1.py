@@ -67,10 +67,11 @@ async def steps(client: ClientSession) -> None:
     await call("failing tool", "fail", {})
     await step("unknown tool", lambda: client.call_tool("no_such_tool", {}), required=False)
 
-    uris = ["config://app", "greet://bob"] if offers != "everything" else ["demo://resource/static/document/architecture.md"]
+    uris = ["config://app", "greet://bob", "greet://日本"] if offers != "everything" else ["demo://resource/static/document/architecture.md"]
     for uri in uris:
         await step(f"read {uri}", lambda: client.read_resource(uri))
-    await step("read nope://x", lambda: client.read_resource("nope://x"), required=False)
+    for uri in ["nope://x", "nope://日本"]:
+        await step(f"read {uri}", lambda: client.read_resource(uri), required=False)
     name, arguments = ("args-prompt", {"city": "Zürich"}) if offers == "everything" else ("simple", {"who": "Ada"})
     await step("prompts/get", lambda: client.get_prompt(name, arguments))
     await step("resources/subscribe", lambda: client.subscribe_resource(uris[0]), required=False)

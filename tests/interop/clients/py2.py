@@ -72,11 +72,12 @@ async def common(client: Client, modern: bool) -> list[str]:
         if name in names:
             await step(label, lambda: client.call_tool(name, arguments, **options), required)
 
+    echo = "message" if offers == "everything" else "text"
+
     async def many() -> list[str]:
-        calls = [client.call_tool("echo", {"text": f"n{i}", "message": f"n{i}"}) for i in range(20)]
+        calls = [client.call_tool("echo", {echo: f"n{i}"}) for i in range(20)]
         return [text_of(r) for r in await asyncio.gather(*calls)]
 
-    echo = "message" if offers == "everything" else "text"
     await call("echo", "echo", {echo: "héllo ☃ 日本"})
     await call("echo large", "echo", {echo: LARGE})
     await step("echo, 20 at once", many)
@@ -106,7 +107,8 @@ async def main() -> None:
         uris = ["config://app", "greet://bob", "greet://日本", "test://static-binary"]
         for uri in ["demo://resource/static/document/architecture.md"] if offers == "everything" else uris:
             await step(f"read {uri}", lambda: client.read_resource(uri))
-        await step("read nope://x", lambda: client.read_resource("nope://x"), required=False)
+        for uri in ["nope://x", "nope://日本"]:
+            await step(f"read {uri}", lambda: client.read_resource(uri), required=False)
         if offers == "everything":
             await step("prompts/get", lambda: client.get_prompt("args-prompt", {"city": "Zürich"}))
         else:
@@ -114,7 +116,7 @@ async def main() -> None:
             ref = types.PromptReference(type="ref/prompt", name="test_prompt_with_arguments")
             await step("completion/complete", lambda: client.complete(ref, {"name": "arg1", "value": "pa"}))
         if modern:
-            await step("listen", lambda: listen(client))
+            await step("listen", lambda: listen(client), required="flip_tools" in names)
         else:
             await step("ping", lambda: client.send_ping())
             await step("resources/subscribe", lambda: client.subscribe_resource("config://app"), required=False)

@@ -1,4 +1,4 @@
-"""Speaks MCP over the standard streams of a bridge. Usage: python stdio.py modern|legacy URL COMMAND...
+"""Speaks MCP over the standard streams of a bridge. Usage: python stdio.py modern|legacy|everything URL COMMAND...
 
 The bridge (mcp-remote) speaks Streamable HTTP to the URL. The transcript has the form that steps.mjs describes.
 """
@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import Any
 
-era, url, command = sys.argv[1], sys.argv[2], sys.argv[3:]
+offers, url, command = sys.argv[1], sys.argv[2], sys.argv[3:]
 bridge = subprocess.Popen([*command, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 answers: dict[Any, queue.Queue] = {}
 heard = {"notifications/subscriptions/acknowledged": threading.Event(), "notifications/tools/list_changed": threading.Event()}
@@ -50,7 +50,7 @@ def send(message: dict[str, Any]) -> None:
 
 
 def request(method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-    params = {**({"_meta": meta} if era == "modern" else {}), **(params or {})}
+    params = {**({"_meta": meta} if offers == "modern" else {}), **(params or {})}
     id = len(answers)
     answers[id] = queue.Queue()
     send({"id": id, "method": method, "params": params})
@@ -66,22 +66,23 @@ def step(name: str, method: str, params: dict[str, Any] | None = None, required:
     tell({"step": name, "ok": ok, "required": required, "value": value})
 
 
-if era == "modern":
+if offers == "modern":
     step("server/discover", "server/discover")
 else:
     about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "stdio", "version": "1"}}
     step("initialize", "initialize", about)
     send({"method": "notifications/initialized"})
 step("tools/list", "tools/list")
-step("echo", "tools/call", {"name": "echo", "arguments": {"text": "héllo ☃", "message": "héllo ☃"}})
+step("echo", "tools/call", {"name": "echo", "arguments": {"message" if offers == "everything" else "text": "héllo ☃"}})
 # This bridge mirrors no argument into a header, so that a modern server refuses the call.
 step("mirrored arguments", "tools/call", {"name": "region_query", "arguments": {"region": "eu", "query": "x"}}, required=False)
-token = {"_meta": {**(meta if era == "modern" else {}), "progressToken": "p-1"}}
+token = {"_meta": {**(meta if offers == "modern" else {}), "progressToken": "p-1"}}
 step("progress", "tools/call", {"name": "slow_progress", "arguments": {}, **token}, required=False)
 step("resources/list", "resources/list")
-step("resources/read", "resources/read", {"uri": "config://app"}, required=False)
+for uri in ["config://app", "greet://日本"]:
+    step(f"read {uri}", "resources/read", {"uri": uri}, required=False)
 step("unknown method", "no/such", required=False)
-if era == "modern":
+if offers == "modern":
     wanted = {"_meta": meta, "notifications": {"toolsListChanged": True}}
     send({"id": "sub", "method": "subscriptions/listen", "params": wanted})
     tell({"step": "listen", "ok": heard["notifications/subscriptions/acknowledged"].wait(10), "required": True, "value": None})

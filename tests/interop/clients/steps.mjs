@@ -46,6 +46,7 @@ const textOf = result => result.content[0].text;
 // `mcp` lists, reads, prompts, completes and calls (name, args, options). `modern` says which era was agreed on,
 // `sessions` that the server keeps legacy sessions and so can ask the client, `asks` that the client knows elicitation.
 export async function everything(mcp, { modern, sessions, asks = true }) {
+  const said = value => mcp.firstResource ? { message: value } : { text: value };
   const listed = await step('tools/list', () => mcp.tools());
   const names = listed?.tools?.map(t => t.name) ?? [];
   await step('tools/list again', () => mcp.tools());
@@ -58,9 +59,9 @@ export async function everything(mcp, { modern, sessions, asks = true }) {
     return result;
   }, rules);
 
-  await call('echo', 'echo', { text: 'héllo ☃ 日本', message: 'héllo ☃ 日本' });
-  await call('echo large', 'echo', { text: LARGE, message: LARGE });
-  await step('echo, 20 at once', () => Promise.all(Array.from({ length: 20 }, (_, i) => mcp.call('echo', { text: `n${i}`, message: `n${i}` }).then(textOf))));
+  await call('echo', 'echo', said('héllo ☃ 日本'));
+  await call('echo large', 'echo', said(LARGE));
+  await step('echo, 20 at once', () => Promise.all(Array.from({ length: 20 }, (_, i) => mcp.call('echo', said(`n${i}`)).then(textOf))));
   await call('mirrored arguments', 'region_query', { region: 'us-west1', priority: 42, dry: false, query: 'select 1' });
   await call('mirrored, not ASCII', 'region_query', { region: ' 日本 ', query: 'x' });
   await call('mirrored, like the sentinel', 'region_query', { region: '=?base64?bm90?=', query: 'x' });
@@ -84,7 +85,8 @@ export async function everything(mcp, { modern, sessions, asks = true }) {
   const first = mcp.firstResource;
   for (const uri of first ? [first] : ['config://app', 'greet://bob', 'greet://日本', 'test://static-binary'])
     await step(`read ${uri}`, () => mcp.read(uri));
-  await step('read nope://x', () => mcp.read('nope://x'), { required: false });
+  for (const uri of ['nope://x', 'nope://日本'])
+    await step(`read ${uri}`, () => mcp.read(uri), { required: false });
   if (!first) {
     await step('prompts/get', () => mcp.prompt('simple', { who: 'Ada' }));
     await step('completion/complete', () => mcp.complete('test_prompt_with_arguments', 'arg1', 'pa'));

@@ -13,9 +13,18 @@ answer(types.ElicitRequestSchema, async () => ({ action: 'accept', content: { us
 answer(types.ListRootsRequestSchema, async () => ({ roots: [{ uri: 'file:///srv', name: 'srv' }] }));
 client.fallbackNotificationHandler = async n => note(n.method, n.params);
 
+// Old versions of this package keep it to themselves which version of the protocol was agreed on.
+let version;
+const request = client.request.bind(client);
+client.request = async (asked, ...more) => {
+  const result = await request(asked, ...more);
+  if (asked.method === 'initialize') version = result.protocolVersion;
+  return result;
+};
+
 const transport = new StreamableHTTPClientTransport(new URL(process.argv[2]));
 await step('connect', () => client.connect(transport));
-await step('agreed', async () => ({ version: transport.protocolVersion, server: client.getServerVersion(), session: transport.sessionId !== undefined }));
+await step('agreed', async () => ({ version, server: client.getServerVersion(), session: transport.sessionId !== undefined }));
 
 const mcp = {
   tools: () => client.listTools(), resources: () => client.listResources(), templates: () => client.listResourceTemplates(), prompts: () => client.listPrompts(),

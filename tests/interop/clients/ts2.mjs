@@ -27,16 +27,20 @@ const mcp = {
 };
 const { names, call } = await everything(mcp, { modern, sessions });
 
+// Not every server on a modern SDK knows subscriptions; one that does not must say so through the gateway as it does directly.
+const required = names.includes('flip_tools');
 if (modern) {
   let subscription;
   await step('listen', async () => {
     subscription = await client.listen({ toolsListChanged: true, resourceSubscriptions: ['config://app'] });
     return subscription.honoredFilter;
-  });
-  await call('flip_tools', 'flip_tools', {});
-  await call('touch', 'touch', {});
-  await step('both notifications came', () => until(() => notes.includes('notifications/tools/list_changed') && notes.includes('notifications/resources/updated')));
-  await step('listen closed', () => subscription.close());
+  }, { required });
+  if (required) {
+    await call('flip_tools', 'flip_tools', {});
+    await call('touch', 'touch', {});
+    await step('both notifications came', () => until(() => notes.includes('notifications/tools/list_changed') && notes.includes('notifications/resources/updated')));
+    await step('listen closed', () => subscription.close());
+  }
 } else {
   await step('ping', () => client.ping());
   await step('logging/setLevel', () => client.setLoggingLevel('debug'), { required: false });

@@ -45,7 +45,7 @@ fn request(method: Method, body: &'static str) -> Request<Full<Bytes>> {
 
 #[tokio::test]
 async fn a_head_is_that_of_http2() {
-    let (mut connection, mut asking) = connect(100).await;
+    let (connection, mut asking) = connect(100).await;
     for (method, body, length) in [
         (Method::POST, "{}", Some("2")),
         (Method::POST, "", Some("0")),
@@ -53,7 +53,7 @@ async fn a_head_is_that_of_http2() {
     ] {
         let mut slot = connection.slot(100).expect("room");
         let sent = tokio::spawn(async move {
-            let sent = slot.send(request(method, body), 60 * SECOND).await;
+            let sent = slot.send(request(method, body), Some(60 * SECOND)).await;
             (sent, slot)
         });
         let (asked, mut answering) = asking.recv().await.expect("a request");
@@ -80,7 +80,7 @@ async fn a_head_is_that_of_http2() {
 #[tokio::test]
 async fn a_reader_that_stops_takes_nothing_of_its_neighbours() {
     const STREAMS: usize = 4;
-    let (mut connection, mut asking) = connect(STREAMS).await;
+    let (connection, mut asking) = connect(STREAMS).await;
     tokio::spawn(async move {
         while let Some((_, mut answering)) = asking.recv().await {
             tokio::spawn(async move {
@@ -100,13 +100,19 @@ async fn a_reader_that_stops_takes_nothing_of_its_neighbours() {
     let mut unread = Vec::new();
     for _ in 1..STREAMS {
         let mut slot = connection.slot(STREAMS).expect("room");
-        let sent = slot.send(request(Method::POST, "{}"), 60 * SECOND).await;
+        let sent = slot
+            .send(request(Method::POST, "{}"), Some(60 * SECOND))
+            .await;
         unread.push((sent.expect("an answer"), slot));
     }
     let mut slot = connection.slot(STREAMS).expect("room");
     assert!(connection.slot(STREAMS).is_none(), "one too many");
-    let sent = slot.send(request(Method::POST, "{}"), 60 * SECOND).await;
-    let answer = sent.expect("an answer").map(inbound::Inbound::Http2);
+    let sent = slot
+        .send(request(Method::POST, "{}"), Some(60 * SECOND))
+        .await;
+    let answer = sent
+        .expect("an answer")
+        .map(|body| inbound::Inbound::Http2(Box::new(body)));
     let read = answer.into_body().collect().await.expect("an end");
     assert_eq!(read.to_bytes().len(), 1 << 20);
     drop((slot, unread));

@@ -1,0 +1,292 @@
+//! A body that is too large to be read before it is decided on: its headers are taken for what it
+//! says, and it is held against them while it passes by.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use super::agree::{self, Routing};
+use super::message::{Call, Message};
+use super::{place, receive};
+use crate::policy::plan::{Missing, Route};
+use crate::protocol::frame::{Field, Outline, Paths, Scanner, Text};
+use crate::protocol::head::Fields;
+use crate::protocol::header::{self, Reading};
+use crate::protocol::method;
+use crate::protocol::refusal::{Addressee, BodyFault, MessageFault, Refusal};
+use crate::protocol::version::{Era, Version};
+
+/// What the headers of a modern request say: as much as is decided on, so that its body can follow.
+#[derive(Clone, Debug)]
+pub(super) struct Claim {
+    version: Version,
+    method: String,
+    name: Option<String>,
+    /// The lines that say so. They are read again when the body is held against them, by the same
+    /// judgement that a body has which is read first.
+    lines: HeaderMap,
+}
+
+impl Claim {
+    /// The claim of a head; none where its body may not stream: because a header is missing,
+    /// repeated or unreadable, or says what is refused anyway; because the route supplies missing
+    /// ones, for which the body must be read; or because the policy wants it so.
+    #[must_use]
+    pub(super) fn of(fields: &Fields<'_>, headers: &HeaderMap, route: &Route) -> Option<Claim> {
+        let bounds = &route.bounds;
+        if route.protocol.missing == Missing::Mirror
+            || bounds.stream_bytes_max <= bounds.body_bytes_max
+        {
+            return None;
+        }
+        let version = Version::parse(plain(fields.protocol_version)?)
+            .filter(|version| version.is_modern() && route.protocol.versions.contains(*version))?;
+        let method = plain(fields.method).filter(|method| {
+            !method.is_empty()
+                && method.len() <= bounds.message.method_bytes_max
+                && !method::is_legacy_only(method)
+        })?;
+        let name = match (method::name_field(method), fields.name) {
+            (None, _) => None,
+            (Some(_), Reading::Once(value)) => {
+                let name = header::decode(value, bounds.message.name_bytes_max).ok()?;
+                Some(name.into_owned())
+            }
+            (Some(_), Reading::Absent | Reading::Repeated) => return None,
+        };
+        let mut lines = HeaderMap::new();
+        for name in [header::PROTOCOL_VERSION, header::METHOD, header::NAME] {
+            for value in headers.get_all(&name) {
+                lines.append(name.clone(), value.clone());
+            }
+        }
+        Some(Claim {
+            version,
+            method: method.to_owned(),
+            name,
+            lines,
+        })
+    }
+
+    /// What is claimed.
+    #[must_use]
+    pub(super) fn call(&self) -> Call<'_> {
+        Call {
+            era: Era::Modern,
+            version: Some(self.version),
+            is_request: true,
+            method: &self.method,
+            name: self.name.as_deref(),
+        }
+    }
+
+    /// The routing headers, as they go upstream before the body.
+    #[must_use]
+    pub(super) fn routing(&self) -> Routing {
+        Routing::modern(
+            self.version.as_str(),
+            &self.method,
+            self.name.as_deref(),
+            &Fields::read(&self.lines),
+        )
+    }
+
+    /// Holds the message, which has passed by, against the claim.
+    fn confirm(&self, outline: &Outline, route: &Route) -> Result<Agreement, Refusal> {
+        let message = Message::of(outline);
+        let fields = Fields::read(&self.lines);
+        let session = || None;
+        let placed = place::place(&message, fields.protocol_version, &route.protocol, session)?;
+        agree::agree(&placed, &message, &fields, &self.lines, route)?;
+        placed.accept(&message, &route.protocol)?;
+        Ok(Agreement {
+            id: outline.shared_id(),
+        })
+    }
+
+    /// Whether what has been read so far cannot agree any more, and how much is settled by it.
+    fn compare(&self, scanner: &Scanner) -> Comparison {
+        let said = |field: Field, claimed: &str| match scanner.text(field) {
+            Text::Absent => Comparison::Open,
+            Text::Is(text) if text == claimed => Comparison::Same,
+            Text::Is(_) | Text::WrongType => Comparison::Different,
+        };
+        let method = match scanner.method() {
+            None => Comparison::Open,
+            Some(method) if method == self.method => Comparison::Same,
+            Some(_) => Comparison::Different,
+        };
+        let name = match (method::name_field(&self.method), &self.name) {
+            (Some(field), Some(name)) => said(field, name),
+            (Some(_) | None, _) => Comparison::Same,
+        };
+        let version = said(Field::MetaProtocolVersion, self.version.as_str());
+        method.and(name).and(version)
+    }
+}
+
+/// A value that is never encoded, if it stands there once.
+fn plain(reading: Reading<'_>) -> Option<&str> {
+    match reading {
+        Reading::Once(value) => header::decode_plain(value).ok(),
+        Reading::Absent | Reading::Repeated => None,
+    }
+}
+
+/// What came of comparing a value that may still have to come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Comparison {
+    Open,
+    Same,
+    Different,
+}
+
+impl Comparison {
+    fn and(self, other: Comparison) -> Comparison {
+        match (self, other) {
+            (Comparison::Different, _) | (_, Comparison::Different) => Comparison::Different,
+            (Comparison::Open, _) | (_, Comparison::Open) => Comparison::Open,
+            (Comparison::Same, Comparison::Same) => Comparison::Same,
+        }
+    }
+}
+
+/// The proof that a body which passed by says what its headers claim. Only the end of an
+/// [`Inspection`] makes one.
+#[derive(Debug)]
+pub(super) struct Agreement {
+    id: Option<Bytes>,
+}
+
+impl Agreement {
+    /// The raw id of the message, if it has one.
+    #[must_use]
+    pub(super) fn id(&self) -> Option<Bytes> {
+        self.id.clone()
+    }
+}
+
+/// A refusal, with the id that it is told to, if that is known.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// What is told.
+    pub(super) refusal: Box<Refusal>,
+    /// The raw id of the request.
+    pub(super) id: Option<Bytes>,
+}
+
+impl Refused {
+    /// The refusal, told to that id.
+    pub(super) fn tell(self, to: &mut Addressee) -> Refusal {
+        to.id = self.id;
+        *self.refusal
+    }
+}
+
+/// Reads a body that passes by, and says how much of it may go on.
+///
+/// From the closing brace of the message on, everything is kept back until the end: blanks
+/// behind it cannot smuggle it out. What is in contradiction to the claim goes no further, but is
+/// read to its end, because the worst that is wrong with a message is what its client is told.
+#[derive(Debug)]
+pub(super) struct Inspection {
+    claim: Claim,
+    route: Arc<Route>,
+    scanner: Scanner,
+    read: usize,
+    compared: Comparison,
+    /// What is kept back.
+    tail: Vec<u8>,
+}
+
+impl Inspection {
+    /// An inspection at the beginning of a body that comes to `route`.
+    #[must_use]
+    pub(super) fn new(claim: Claim, route: Arc<Route>) -> Inspection {
+        Inspection {
+            scanner: Scanner::new(&route.bounds.message, &Paths::default()),
+            claim,
+            route,
+            read: 0,
+            compared: Comparison::Open,
+            tail: Vec::new(),
+        }
+    }
+
+    /// Reads the next piece and gives what of it may go on.
+    ///
+    /// # Errors
+    /// What is wrong with the body whatever follows: it is no JSON, or it exceeds a bound.
+    pub(super) fn read(&mut self, mut piece: Bytes) -> Result<Bytes, Refused> {
+        let bounds = &self.route.bounds;
+        if piece.len() > bounds.stream_bytes_max - self.read.min(bounds.stream_bytes_max) {
+            return Err(self.refused(receive::too_large_to_stream(bounds).into()));
+        }
+        if let Err(flaw) = self.scanner.push(&piece) {
+            let id = flaw.id().map(Bytes::copy_from_slice);
+            let refusal = Box::new(MessageFault::Unreadable(flaw).into());
+            return Err(Refused { refusal, id });
+        }
+        let begin = self.read;
+        self.read += piece.len();
+        if self.compared == Comparison::Open {
+            self.compared = self.claim.compare(&self.scanner);
+        }
+        if self.contradicts() {
+            return Ok(Bytes::new());
+        }
+        let Some(root_end) = self.scanner.root_end() else {
+            return Ok(piece);
+        };
+        let behind = piece.split_off((root_end - 1).saturating_sub(begin).min(piece.len()));
+        let max = bounds.buffer_bytes;
+        // The brace itself is no padding.
+        if self.tail.len() + behind.len() > max.saturating_add(1) {
+            return Err(self.refused(BodyFault::Padding { max }.into()));
+        }
+        self.tail.extend_from_slice(&behind);
+        Ok(piece)
+    }
+
+    /// Whether nothing more of the body may go on, because it cannot agree with its claim.
+    #[must_use]
+    pub(super) fn contradicts(&self) -> bool {
+        self.compared == Comparison::Different || self.scanner.is_flawed()
+    }
+
+    /// The body has ended. Gives the proof that it agrees, and what was kept back of it.
+    ///
+    /// # Errors
+    /// What a body would have been refused for that is read first.
+    pub(super) fn end(self) -> Result<(Agreement, Bytes), Refused> {
+        let outline = self.scanner.finish().map_err(|flaw| Refused {
+            id: flaw.id().map(Bytes::copy_from_slice),
+            refusal: Box::new(MessageFault::Unreadable(flaw).into()),
+        })?;
+        match self.claim.confirm(&outline, &self.route) {
+            Ok(agreement) => Ok((agreement, self.tail.into())),
+            Err(refusal) => Err(Refused {
+                refusal: Box::new(refusal),
+                id: outline.shared_id(),
+            }),
+        }
+    }
+
+    /// The raw id, if it has come already.
+    #[must_use]
+    pub(super) fn id(&self) -> Option<Bytes> {
+        self.scanner.id()
+    }
+
+    /// A refusal that is told to the id that is known so far.
+    fn refused(&self, refusal: Refusal) -> Refused {
+        Refused {
+            refusal: Box::new(refusal),
+            id: self.id(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

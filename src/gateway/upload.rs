@@ -1,0 +1,257 @@
+//! A request's body on its way through: read from the client, inspected, and sent upstream, without
+//! being held. The upstream's request becomes complete only if the body agrees with its headers.
+//!
+//! Two halves share one state. [`Guarded`] is the body that the connection to the upstream polls;
+//! [`Upload`] is what the exchange has of it: it waits for the verdict, keeps the time, and reads
+//! what is left if the upstream does not take it. There is no channel between client and upstream
+//! that could come to an end of its own: only an agreement ends the body.
+
+mod passage;
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::Instant;
+
+use self::passage::{Passage, Side};
+use super::claim::{Claim, Inspection, Refused};
+use super::outbound::{Cut, Lease};
+use super::receive::{self, Part};
+use crate::net::alarm::Alarm;
+use crate::net::upstream::Inbound;
+use crate::policy::plan::Route;
+use crate::protocol::refusal::{Addressee, BodyFault, Refusal, UpstreamFault};
+
+/// The body as the connection to the upstream has it.
+pub(super) struct Guarded {
+    passage: Arc<Mutex<Passage>>,
+    /// How long the body is, if the client said so.
+    length: Option<u64>,
+}
+
+/// The body as the exchange has it. What is left of it when this is dropped is drained.
+pub(super) struct Upload {
+    passage: Arc<Mutex<Passage>>,
+    route: Arc<Route>,
+}
+
+/// Begins to let a body through to `route` whose headers make `claim`. `received` counts what comes.
+///
+/// # Errors
+/// The verdict, where the beginning of the body settles already that it is refused: nothing of it
+/// is sent then.
+pub(super) async fn begin(
+    claim: Claim,
+    route: &Arc<Route>,
+    part: Part,
+    received: Arc<AtomicU64>,
+) -> Result<(Upload, Guarded), Refused> {
+    let Part { held, rest } = part;
+    let known = rest.size_hint().exact();
+    let length = known.map(|rest| rest + held.len() as u64);
+    let inspection = Inspection::new(claim, route.clone());
+    let passage = Passage::new(inspection, held.freeze(), rest, received);
+    let passage = Arc::new(Mutex::new(passage));
+    let upload = Upload {
+        passage: passage.clone(),
+        route: route.clone(),
+    };
+    let guarded = Guarded { passage, length };
+    if upload.passage().is_refuted() {
+        drop(guarded);
+        return Err(upload.refusal().await);
+    }
+    Ok((upload, guarded))
+}
+
+impl Upload {
+    /// The raw id of the request, if it has come already.
+    #[must_use]
+    pub(super) fn id(&self) -> Option<Bytes> {
+        self.passage().id()
+    }
+
+    /// Whether all of the body was sent.
+    #[must_use]
+    pub(super) fn is_sent(&self) -> bool {
+        self.passage().is_sent()
+    }
+
+    /// Waits for the upstream's answer to the request that `sending` sends, and with an answer that
+    /// is no error for the verdict too: until then it might be the answer to something else. `to`
+    /// learns the id.
+    ///
+    /// # Errors
+    /// The verdict, that one of the two sides was too slow, or why there is no answer.
+    pub(super) async fn answer(
+        self,
+        sending: impl Future<Output = Result<(Response<Inbound>, Lease), UpstreamFault>>,
+        to: &mut Addressee,
+    ) -> Result<(Response<Inbound>, Lease), Refusal> {
+        let answered = self.judged(sending).await;
+        let (response, lease) = answered.map_err(|refused| refused.tell(to))?;
+        to.id = self.id();
+        Ok((response, lease.carrying(self)))
+    }
+
+    async fn judged<L>(
+        &self,
+        sending: impl Future<Output = Result<(Response<Inbound>, L), UpstreamFault>>,
+    ) -> Result<(Response<Inbound>, L), Refused> {
+        let sending = async { Ok(sending.await) };
+        let answer = match self.watch(sending).await? {
+            Ok(answer) => answer,
+            // The connection broke off because the body did.
+            Err(_) if self.passage().is_refuted() => return Err(self.refusal().await),
+            Err(fault) => return Err(self.refused(fault.into())),
+        };
+        let status = answer.0.status();
+        let is_error = status.is_client_error() || status.is_server_error();
+        if !is_error || !self.passage().answer() {
+            self.verdict().await?;
+        }
+        Ok(answer)
+    }
+
+    /// The verdict on the body, once all of it has been read.
+    async fn verdict(&self) -> Result<(), Refused> {
+        let verdict = poll_fn(|cx| self.passage().poll_verdict(cx));
+        let outcome = self.watch(verdict).await;
+        if self.passage().client_gone() {
+            receive::broken(true, self.route.bounds.body_idle_timeout).await;
+        }
+        outcome
+    }
+
+    /// Why a body is refused of which that is certain.
+    async fn refusal(&self) -> Refused {
+        match self.verdict().await {
+            Err(refused) => refused,
+            // What contradicts its claim never agrees with it; and it was not sent.
+            Ok(()) => self.refused(BodyFault::Broken.into()),
+        }
+    }
+
+    fn refused(&self, refusal: Refusal) -> Refused {
+        self.passage().refused(refusal)
+    }
+
+    /// Waits for `future` for as long as neither side is silent for too long.
+    async fn watch<T>(
+        &self,
+        future: impl Future<Output = Result<T, Refused>>,
+    ) -> Result<T, Refused> {
+        let mut future = pin!(future);
+        let mut alarm = Alarm::new(Instant::now() + self.shorter_limit());
+        poll_fn(|cx| {
+            if let Poll::Ready(outcome) = future.as_mut().poll(cx) {
+                return Poll::Ready(outcome);
+            }
+            while alarm.poll(cx).is_ready() {
+                match self.next_look(Instant::now()) {
+                    Ok(next) => alarm.reset(next),
+                    Err(refusal) => return Poll::Ready(Err(self.refused(refusal))),
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// When to look next for silence; the side that we wait for may have changed until then.
+    fn next_look(&self, now: Instant) -> Result<Instant, Refusal> {
+        let (side, since) = self.passage().waits();
+        let max = self.limit(side);
+        if since + max > now {
+            return Ok((since + max).min(now + self.shorter_limit()));
+        }
+        Err(match side {
+            Side::Client => BodyFault::Timeout { max }.into(),
+            Side::Upstream => UpstreamFault::Timeout {
+                upstream: self.route.upstream.name.clone(),
+                limit: "response_header_timeout",
+                max,
+            }
+            .into(),
+        })
+    }
+
+    fn limit(&self, side: Side) -> Duration {
+        match side {
+            Side::Client => self.route.bounds.body_idle_timeout,
+            Side::Upstream => self.route.upstream.response_header_timeout,
+        }
+    }
+
+    fn shorter_limit(&self) -> Duration {
+        self.limit(Side::Client).min(self.limit(Side::Upstream))
+    }
+
+    fn passage(&self) -> MutexGuard<'_, Passage> {
+        lock(&self.passage)
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let rest = self.passage().take_rest();
+        if let Some(rest) = rest {
+            receive::drain(rest, &self.route.bounds);
+        }
+    }
+}
+
+impl fmt::Debug for Upload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upload").finish_non_exhaustive()
+    }
+}
+
+impl Body for Guarded {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let next = ready!(lock(&self.passage).poll_send(cx));
+        Poll::Ready(next.map(|next| next.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        lock(&self.passage).is_sent()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.length
+            .map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        lock(&self.passage).abandon();
+    }
+}
+
+impl fmt::Debug for Guarded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guarded")
+            .field("length", &self.length)
+            .finish_non_exhaustive()
+    }
+}
+
+fn lock(passage: &Mutex<Passage>) -> MutexGuard<'_, Passage> {
+    // A panic in one half ends the exchange, and with it the other.
+    passage.lock().unwrap_or_else(PoisonError::into_inner)
+}
