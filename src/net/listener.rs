@@ -348,3 +348,39 @@ impl Refusals {
         (self.limit, std::mem::take(&mut self.count))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn accepted_sockets_are_probed_as_their_listener_is() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        keep_alive(&listener);
+        let client = TcpStream::connect(listener.local_addr().unwrap());
+        let (client, accepted) = tokio::join!(client, listener.accept());
+        let (accepted, _) = accepted.unwrap();
+        let socket = SockRef::from(&accepted);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), PEER_IDLE);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), PEER_PROBES);
+        drop(client);
+    }
+
+    #[tokio::test]
+    async fn refusals_are_reported_at_once_and_then_each_second() {
+        let mut refusals = Refusals::default();
+        let begun = Instant::now();
+        refusals.note("a");
+        assert_eq!(refusals.due().await, ("a", 1));
+        refusals.note("a");
+        refusals.note("b");
+        // Whoever waits may be called away, which loses nothing.
+        let waiting = timeout(REPORT_INTERVAL / 20, refusals.due()).await;
+        assert!(waiting.is_err());
+        assert_eq!(refusals.due().await, ("b", 2));
+        assert!(begun.elapsed() >= REPORT_INTERVAL);
+        let waiting = timeout(REPORT_INTERVAL / 20, refusals.due()).await;
+        assert!(waiting.is_err(), "there is nothing to report");
+    }
+}

@@ -321,6 +321,46 @@ fn a_process_whose_limit_is_taken_away_answers_probes_and_serves_again() {
 }
 
 #[test]
+fn whoever_takes_nothing_of_an_answer_is_cut_off() {
+    let chunk = "x".repeat(64 << 10);
+    let steps = std::iter::once(Play::sse_head())
+        .chain((0..400).map(move |_| Play::chunk(&chunk)))
+        .collect::<Vec<_>>();
+    let upstream = Upstream::with(
+        move |request| match request.json()["params"]["name"].as_str() {
+            Some("flood") => Reply::Steps(steps.clone()),
+            Some("stream") => Reply::Steps(vec![Play::sse_head(), Play::chunk("data: 1\n\n")]),
+            _ => Reply::usual(request),
+        },
+    );
+    let site = Site::before(upstream, |policy| {
+        policy.listen("write_idle_timeout", "300ms")
+    });
+    let mut quiet = site.gateway.connect();
+    quiet.send(&Request::call("stream"));
+    let (_, mut stream) = quiet.read_head();
+    quiet.read_until(&mut stream, b"data: 1\n\n");
+    let mut client = site.gateway.connect();
+    client.send(&Request::call("flood"));
+    let (_, mut body) = client.read_head();
+    let took = site
+        .upstream
+        .wait("the end of the flood", |log| log.ended(1).is_some());
+    println!("given up after {took:?}");
+    assert_eq!(site.records(1)[0]["end"], "client_gone");
+    let end = loop {
+        match body.next(&mut client.wire) {
+            Ok(Some(_)) => {}
+            end => break end,
+        }
+    };
+    assert!(end.is_err(), "a clean end");
+    // One that is silent leaves nothing untaken.
+    assert_eq!(site.upstream.log().ended(0), None);
+    site.works("a flood", &mut site.gateway.connect());
+}
+
+#[test]
 fn two_thousand_slow_clients_stop_no_quick_one() {
     let upstream = Upstream::start();
     let policy = Policy::new(&upstream);
