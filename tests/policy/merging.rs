@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use weirgate::policy::file::{Addresses, keys, load};
 use weirgate::policy::plan::{
-    Hosts, Http, LegacyHeaders, LegacyRefusals, Missing, Origins, Plan, StreamEnd, Streams,
+    Hosts, Http, LegacyHeaders, LegacyRefusals, Missing, Origins, Plan, Route, StreamEnd, Streams,
 };
+use weirgate::policy::tls::Demand;
 use weirgate::protocol::version::{Version, Versions};
 
 use crate::certificates::Authority;
@@ -85,6 +86,28 @@ fn every_key_reaches_the_plan() {
         assert!(EVERY_KEY.contains(&format!("{}:", last)), "{key}");
     }
     let plan = every_key().load().unwrap().plan;
+    the_gateway_as_a_whole(&plan);
+    let route = &plan.routes[0];
+    the_route(route);
+    let upstream = &route.upstream;
+    assert_eq!(
+        (upstream.path.as_str(), upstream.query.as_deref()),
+        ("/mcp", Some("x=1"))
+    );
+    assert_eq!(upstream.connect_timeout, Duration::from_millis(250));
+    assert_eq!(upstream.response_header_timeout, Duration::from_secs(60));
+    assert_eq!(
+        (upstream.idle_timeout, upstream.idle_connections_max),
+        (Duration::from_secs(1), 0)
+    );
+    assert_eq!((upstream.http, upstream.http2_streams_max), (Http::V2, 7));
+    assert_eq!(upstream.http2_ping_interval, Duration::from_secs(5));
+    let tls = upstream.tls.as_ref().unwrap();
+    assert_eq!(tls.server_name.to_str(), "weather.example");
+    assert!(tls.authorities.is_some() && tls.identity.is_some());
+}
+
+fn the_gateway_as_a_whole(plan: &Plan) {
     assert_eq!(plan.listen.address, "[::1]:8081".parse().unwrap());
     assert_eq!(
         (plan.listen.header_count_max, plan.listen.header_bytes_max),
@@ -115,7 +138,11 @@ fn every_key_reaches_the_plan() {
         log,
         r#"Log { access: Off, file: Some("access.log"), backlog_bytes_max: 2097152 }"#
     );
-    let route = &plan.routes[0];
+    let clients = listen.tls.as_ref().unwrap().clients.as_ref().unwrap();
+    assert_eq!(clients.demand, Demand::Optional);
+}
+
+fn the_route(route: &Route) {
     assert_eq!(route.path, "/x");
     assert_eq!(
         route.hosts,
@@ -142,19 +169,6 @@ fn every_key_reaches_the_plan() {
          keys_max: 64, method_bytes_max: 64, name_bytes_max: 1024, id_bytes_max: 64 }, \
          sessions_max: 5, session_idle_timeout: 3600s }"
     );
-    let upstream = &route.upstream;
-    assert_eq!(
-        (upstream.path.as_str(), upstream.query.as_deref()),
-        ("/mcp", Some("x=1"))
-    );
-    assert_eq!(upstream.connect_timeout, Duration::from_millis(250));
-    assert_eq!(upstream.response_header_timeout, Duration::from_secs(60));
-    assert_eq!(
-        (upstream.idle_timeout, upstream.idle_connections_max),
-        (Duration::from_secs(1), 0)
-    );
-    assert_eq!((upstream.http, upstream.http2_streams_max), (Http::V2, 7));
-    assert_eq!(upstream.http2_ping_interval, Duration::from_secs(5));
 }
 
 #[test]
