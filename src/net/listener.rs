@@ -214,7 +214,7 @@ impl<V: Serve> Intake<V> {
         let tasks = &self.shared.tasks;
         match self.admission.admit(peer.ip()) {
             Ok(admitted) => {
-                let phases = Phases::new(self.shared.phases.clone());
+                let phases = self.shared.phases.clone();
                 let (listen, service) = (self.listen.clone(), self.service.clone());
                 let acceptor = self.acceptor.clone();
                 tasks.spawn(async move {
@@ -254,26 +254,32 @@ async fn plain(
     peer: SocketAddr,
     listen: &Listen,
     service: &impl Serve,
-    phases: Phases,
+    phases: watch::Receiver<Phase>,
 ) {
     let client = Client::new(peer, false);
+    let phases = Phases::new(phases);
     connection::serve(stream, client, None, listen, service, phases).await;
 }
 
-/// Serves a connection once its handshake is done.
+/// Serves a connection once its handshake is done. None is waited for once the process drains.
 async fn encrypted(
     stream: TcpStream,
     peer: SocketAddr,
     acceptor: &Acceptor,
     listen: &Listen,
     service: &impl Serve,
-    phases: Phases,
+    mut phases: watch::Receiver<Phase>,
 ) {
     let begun = Instant::now();
-    match acceptor.accept(stream, listen.handshake_timeout).await {
+    let accepted = tokio::select! {
+        accepted = acceptor.accept(stream, listen.handshake_timeout) => accepted,
+        _ = phases.wait_for(|phase| *phase > Phase::Serving) => return,
+    };
+    match accepted {
         Ok(stream) => {
             let protocol = tls::protocol(&stream);
             let client = Client::new(peer, true);
+            let phases = Phases::new(phases);
             connection::serve(stream, client, protocol, listen, service, phases).await;
         }
         Err(Rejected { fault, stream }) => {

@@ -23,3 +23,4 @@ mod placing;
 mod proxying;
 mod running;
 mod streams;
+mod tls;

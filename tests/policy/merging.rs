@@ -16,7 +16,7 @@ const UPSTREAM: &str = "upstreams: { u: { url: http://127.0.0.1:3000/mcp } }\n";
 
 /// Every key with a value that is not its default.
 pub(crate) const EVERY_KEY: &str = r#"
-listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s, trusted_proxies: [ 10.0.0.0/8, "::1" ], forwarded: forwarded, tls: { cert: tls.crt, key: tls.key, client_ca: ca.crt, client_certificate: optional } }
+listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s, handshake_timeout: 1s, write_idle_timeout: 1m, http2_streams_max: 10, connections_max: 100, connections_per_source_max: 10, requests_max: 50, trusted_proxies: [ 10.0.0.0/8, "::1" ], forwarded: forwarded, tls: { cert: tls.crt, key: tls.key, client_ca: ca.crt, client_certificate: optional } }
 status: { address: 127.0.0.1:0 }
 log: { access: off, file: access.log, backlog_bytes_max: 2Mi }
 shutdown: { notice: 1s, timeout: 10s, streams: end }
