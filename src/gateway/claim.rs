@@ -171,7 +171,7 @@ impl Agreement {
 #[derive(Debug)]
 pub(super) struct Refused {
     /// What is told.
-    pub(super) refusal: Refusal,
+    pub(super) refusal: Box<Refusal>,
     /// The raw id of the request.
     pub(super) id: Option<Bytes>,
 }
@@ -180,7 +180,7 @@ impl Refused {
     /// The refusal, told to that id.
     pub(super) fn tell(self, to: &mut Addressee) -> Refusal {
         to.id = self.id;
-        self.refusal
+        *self.refusal
     }
 }
 
@@ -225,7 +225,7 @@ impl Inspection {
         }
         if let Err(flaw) = self.scanner.push(&piece) {
             let id = flaw.id().map(Bytes::copy_from_slice);
-            let refusal = MessageFault::Unreadable(flaw).into();
+            let refusal = Box::new(MessageFault::Unreadable(flaw).into());
             return Err(Refused { refusal, id });
         }
         let begin = self.read;
@@ -262,12 +262,12 @@ impl Inspection {
     pub(super) fn end(self) -> Result<(Agreement, Bytes), Refused> {
         let outline = self.scanner.finish().map_err(|flaw| Refused {
             id: flaw.id().map(Bytes::copy_from_slice),
-            refusal: MessageFault::Unreadable(flaw).into(),
+            refusal: Box::new(MessageFault::Unreadable(flaw).into()),
         })?;
         match self.claim.confirm(&outline, &self.route) {
             Ok(agreement) => Ok((agreement, self.tail.into())),
             Err(refusal) => Err(Refused {
-                refusal,
+                refusal: Box::new(refusal),
                 id: outline.shared_id(),
             }),
         }
@@ -282,7 +282,7 @@ impl Inspection {
     /// A refusal that is told to the id that is known so far.
     fn refused(&self, refusal: Refusal) -> Refused {
         Refused {
-            refusal,
+            refusal: Box::new(refusal),
             id: self.id(),
         }
     }

@@ -58,7 +58,7 @@ fn claim(headers: &HeaderMap, route: &Route) -> Option<Claim> {
 }
 
 /// What a body came to: the routing headers, or what its client is told under which id.
-type Outcome = Result<Routing, (Telling, Option<Bytes>)>;
+type Outcome = Result<Routing, Box<(Telling, Option<Bytes>)>>;
 
 /// A body that is read first.
 fn whole(body: &[u8], headers: &HeaderMap, route: &Route) -> Outcome {
@@ -66,7 +66,7 @@ fn whole(body: &[u8], headers: &HeaderMap, route: &Route) -> Outcome {
     let scanned = frame::scan(body, &route.bounds.message, &Paths::default());
     let frame = scanned.map_err(|flaw| {
         let id = flaw.id().map(Bytes::copy_from_slice);
-        (Refusal::from(MessageFault::Unreadable(flaw)).telling(), id)
+        Box::new((Refusal::from(MessageFault::Unreadable(flaw)).telling(), id))
     })?;
     let message = Message::of(&frame);
     let fields = Fields::read(headers);
@@ -76,14 +76,14 @@ fn whole(body: &[u8], headers: &HeaderMap, route: &Route) -> Outcome {
             placed.accept(&message, &route.protocol)?;
             Ok(routing)
         });
-    judged.map_err(|refusal| (refusal.telling(), frame.shared_id()))
+    judged.map_err(|refusal| Box::new((refusal.telling(), frame.shared_id())))
 }
 
 /// A body that passes in these pieces: what came of it, and what went on before the end.
 fn streamed(pieces: &[&[u8]], claim: &Claim, route: &Arc<Route>) -> (Outcome, Vec<u8>) {
     let mut inspection = Inspection::new(claim.clone(), route.clone());
     let mut passed = Vec::new();
-    let told = |refused: Refused| (refused.refusal.telling(), refused.id);
+    let told = |refused: Refused| Box::new((refused.refusal.telling(), refused.id));
     let mut contradicted = false;
     for piece in pieces {
         match inspection.read(Bytes::copy_from_slice(piece)) {
@@ -343,7 +343,8 @@ fn what_follows_the_message_is_held_within_a_bound() {
             let (outcome, passed) = streamed(&pieces[..pieces.len().min(1000)], &claim, &route);
             match outcome {
                 Ok(_) => assert!(held, "{blanks}"),
-                Err((telling, id)) => {
+                Err(told) => {
+                    let (telling, id) = *told;
                     assert!(!held, "{blanks}");
                     assert_eq!(
                         (telling.reason, id.as_deref()),
@@ -370,7 +371,8 @@ fn a_body_is_bounded_to_the_byte() {
             let (outcome, _) = streamed(&pieces, &claim, &route);
             match outcome {
                 Ok(_) => assert!(fits),
-                Err((telling, _)) => {
+                Err(told) => {
+                    let (telling, _) = *told;
                     assert!(!fits);
                     assert_eq!(telling.subject(), Some("bounds.stream_bytes_max"));
                 }
@@ -387,7 +389,7 @@ fn a_contradiction_goes_no_further_than_the_piece_that_shows_it() {
     let (before, behind) = body.split_at(body.find("\"name\"").expect("a name"));
     let (outcome, passed) = streamed(&[before.as_bytes(), behind.as_bytes()], &claim, &route);
     assert_eq!(passed, before.as_bytes());
-    let (telling, id) = outcome.expect_err("another name");
+    let (telling, id) = *outcome.expect_err("another name");
     assert_eq!(
         (telling.reason, id.as_deref()),
         ("header_mismatch", Some(&b"1"[..]))

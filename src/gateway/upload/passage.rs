@@ -115,7 +115,7 @@ impl Passage {
     /// A refusal that is told to the id that is known so far.
     pub(super) fn refused(&self, refusal: Refusal) -> Refused {
         Refused {
-            refusal,
+            refusal: Box::new(refusal),
             id: self.id(),
         }
     }
@@ -171,7 +171,7 @@ impl Passage {
                 Verdict::Agreed(..) => return Poll::Ready(Ok(())),
                 Verdict::Refused(refused) => {
                     return Poll::Ready(Err(refused.take().unwrap_or(Refused {
-                        refusal: BodyFault::Broken.into(),
+                        refusal: Box::new(BodyFault::Broken.into()),
                         id: None,
                     })));
                 }

@@ -193,13 +193,13 @@ fn the_time_for_an_answer_runs_from_the_end_of_the_upload() {
     for framed in FRAMINGS {
         let sink = Sink::start();
         let gateway = before(&sink, |policy| {
-            policy.upstream("response_header_timeout", "500ms")
+            policy.upstream("response_header_timeout", "2s")
         });
         let request = call("echo", 1 << 20);
         let mut upload = Upload::begin(&gateway, &request, framed);
         for piece in request.body.chunks(request.body.len() / 8) {
             upload.piece(piece);
-            std::thread::sleep(Duration::from_millis(150));
+            std::thread::sleep(Duration::from_millis(400));
         }
         upload.end();
         assert_eq!(upload.answer().status, 200, "{framed:?}");

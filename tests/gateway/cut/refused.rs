@@ -11,14 +11,7 @@ fn good() -> Request {
 }
 
 /// Bodies that show only behind the buffer that something is wrong with them.
-fn late() -> Vec<(&'static str, Request)> {
-    let large = "y".repeat(300 << 10);
-    let ending =
-        |end: &str| Request::call("echo").body(format!("{{\"params\":{{\"a\":\"{large}\",{end}"));
-    let rest = "\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\"}";
-    let arguments = |arguments: String| {
-        with_arguments("echo", &format!("{{\"a\":\"{large}\",\"b\":{arguments}}}"))
-    };
+fn late_members() -> Vec<(&'static str, Request)> {
     vec![
         (
             "another name",
@@ -48,6 +41,19 @@ fn late() -> Vec<(&'static str, Request)> {
             "capabilities of another type",
             good().edit("clientCapabilities\":{}", "clientCapabilities\":[]"),
         ),
+    ]
+}
+
+/// The same of the message as a whole.
+fn late_messages() -> Vec<(&'static str, Request)> {
+    let large = "y".repeat(300 << 10);
+    let ending =
+        |end: &str| Request::call("echo").body(format!("{{\"params\":{{\"a\":\"{large}\",{end}"));
+    let rest = "\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\"}";
+    let arguments = |arguments: String| {
+        with_arguments("echo", &format!("{{\"a\":\"{large}\",\"b\":{arguments}}}"))
+    };
+    vec![
         (
             "a response",
             ending("\"b\":1},\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}"),
@@ -169,7 +175,8 @@ fn a_flaw_at_the_end_leaves_no_complete_request() {
         before(&sink, |policy| policy),
         before(&sink, |policy| policy.bound("stream_bytes_max", 0)),
     );
-    for (number, (what, request)) in late().into_iter().enumerate() {
+    let late = late_members().into_iter().chain(late_messages());
+    for (number, (what, request)) in late.enumerate() {
         for (round, framed) in FRAMINGS.into_iter().enumerate() {
             let before = sink.requests().len();
             let (_, whole) = send(&reading, &request, framed);

@@ -4,10 +4,12 @@ use super::sink::Sink;
 use super::{FRAMINGS, Framed, Upload, before, call, send};
 use crate::harness::{Policy, Refusal, Request};
 
+type Shape = fn(Policy) -> Policy;
+
 /// Requests over the buffer that may not stream, with the policies under which that is so.
-fn held(size: usize) -> Vec<(&'static str, Request, fn(Policy) -> Policy)> {
-    let same: fn(Policy) -> Policy = |policy| policy;
-    let mirror: fn(Policy) -> Policy = |policy| policy.routing_headers("missing", "mirror");
+fn held(size: usize) -> Vec<(&'static str, Request, Shape)> {
+    let same: Shape = |policy| policy;
+    let mirror: Shape = |policy| policy.routing_headers("missing", "mirror");
     let call = call("echo", size);
     let legacy = Request::legacy_call("echo").edit(
         "\"arguments\":{}",

@@ -25,11 +25,16 @@ fn an_upload_that_is_refused_still_reads_the_answer() {
             ),
             ("a path", large.clone().target("/other"), 404),
             ("a host", large.clone().header("Host", "evil.example"), 403),
-            ("its size", large.clone(), 413),
+            (
+                "its size",
+                large.clone().header("MCP-Protocol-Version", "2025-11-25"),
+                413,
+            ),
             (
                 "its announced size",
                 large
                     .clone()
+                    .header("MCP-Protocol-Version", "2025-11-25")
                     .header("Content-Length", &large.body.len().to_string()),
                 413,
             ),
