@@ -4,9 +4,8 @@
 //! and `HEAD`; every connection serves one request, in bounded time.
 
 use std::convert::Infallible;
-use std::fs::File;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,7 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::net::descriptor::is_exhausted;
+use crate::net::descriptor::{Descriptors, is_exhausted};
 use crate::observe::{Level, Log};
 
 /// Whether the gateway takes new work: a flag that all clones share. It only moves forward, from
@@ -59,9 +58,15 @@ impl Readiness {
 }
 
 /// Answers probes on `listener` for as long as it is polled. At most 64 connections are served at
-/// once; further ones wait in the system's queue.
-pub async fn serve(listener: TcpListener, readiness: Readiness, log: Log) {
-    serve_within(Bounds::DEFAULT, listener, readiness, log).await;
+/// once; further ones wait in the system's queue. Where the process has no descriptor left, it gives
+/// up spare ones of `descriptors` for them.
+pub async fn serve(
+    listener: TcpListener,
+    readiness: Readiness,
+    descriptors: Descriptors,
+    log: Log,
+) {
+    serve_within(Bounds::DEFAULT, listener, readiness, descriptors, log).await;
 }
 
 /// What a client of the status listener may cost.
@@ -88,23 +93,29 @@ const HEADER_BYTES_MAX: usize = 8 << 10;
 /// How long to wait after a failed accept: without, an exhausted table of files is a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-async fn serve_within(bounds: Bounds, listener: TcpListener, readiness: Readiness, log: Log) {
+async fn serve_within(
+    bounds: Bounds,
+    listener: TcpListener,
+    readiness: Readiness,
+    descriptors: Descriptors,
+    log: Log,
+) {
     let permits = Arc::new(Semaphore::new(bounds.connections_max));
-    let spares = Spares::default();
+    // They are filled again as connections end; where that fails, there is one fewer to accept.
+    let _ = descriptors.fill_spares();
     loop {
         // The semaphore is never closed, so there always is a permit in the end.
         let permit = Arc::clone(&permits).acquire_owned().await;
-        spares.fill();
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (readiness, spares) = (readiness.clone(), spares.clone());
+                let (readiness, descriptors) = (readiness.clone(), descriptors.clone());
                 tokio::spawn(async move {
                     serve_connection(bounds, stream, readiness).await;
-                    spares.fill();
+                    let _ = descriptors.fill_spares();
                     drop(permit);
                 });
             }
-            Err(error) if is_exhausted(&error) && spares.give_up_one() => {}
+            Err(error) if is_exhausted(&error) && descriptors.give_up_spare() => {}
             Err(error) => {
                 log.event(
                     Level::Warn,
@@ -114,37 +125,6 @@ async fn serve_within(bounds: Bounds, listener: TcpListener, readiness: Readines
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
-    }
-}
-
-/// Open files that are given up for a probe where the process may open no more: it is then that
-/// whoever runs it wants to know how it is.
-#[derive(Clone, Debug, Default)]
-struct Spares(Arc<Mutex<Vec<File>>>);
-
-impl Spares {
-    /// How many there are; probes that come at once, mostly of one or two who ask.
-    const COUNT: usize = 8;
-
-    /// Opens as many as are missing, if the process may.
-    fn fill(&self) {
-        let mut spares = self.lock();
-        while spares.len() < Spares::COUNT {
-            match File::open("/dev/null") {
-                Ok(spare) => spares.push(spare),
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// Makes room for one connection; tells whether there was anything left to give up.
-    fn give_up_one(&self) -> bool {
-        self.lock().pop().is_some()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<File>> {
-        // The list is whole between any two statements that touch it.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -211,7 +191,13 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let readiness = Readiness::starting();
         let log = Log::start(&plan::Log::default()).unwrap();
-        tokio::spawn(serve_within(bounds, listener, readiness.clone(), log));
+        tokio::spawn(serve_within(
+            bounds,
+            listener,
+            readiness.clone(),
+            Descriptors::default(),
+            log,
+        ));
         (address, readiness)
     }
 

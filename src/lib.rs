@@ -26,7 +26,8 @@
 //! - [`policy`] has what the platform team decides, from files to the resolved plan.
 //! - [`observe`] has records, and the log that never waits.
 //! - [`net`] has the sockets. [`net::wire`] notices a client that has gone; [`net::upstream`] gives up a
-//!   connection at once when its exchange is given up.
+//!   connection, or its stream of one, at once when an exchange is given up; [`net::tls`] takes
+//!   certificates as [`net::reload`] finds them.
 //! - [`gateway`] has the stages.
 //! - [`admin`] has the probes.
 //! - [`command`] has what the binary can be asked to do.

@@ -91,7 +91,12 @@ fn types_are_named_for_what_they_are() {
 
 #[test]
 fn nothing_is_named_get() {
-    holds(&sources_and_tests(), rule::getters);
+    // What implements the traits of rmcp has to take their names.
+    let ours: Vec<Source> = sources_and_tests()
+        .into_iter()
+        .filter(|source| !source.path.starts_with("tests/interop/rmcp"))
+        .collect();
+    holds(&ours, rule::getters);
 }
 
 #[test]

@@ -202,13 +202,15 @@ pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Start
         hint: "check the urls of the upstreams, and whether this system has randomness to give",
     })?;
     let acceptor = acceptor(plan, log)?;
-    tokio::spawn(admin::serve(probes, readiness, log.clone()));
+    let descriptors = descriptors(&plan.listen, log);
+    let probing = admin::serve(probes, readiness, descriptors.clone(), log.clone());
+    tokio::spawn(probing);
     let (phase, phases) = watch::channel(Phase::Serving);
     let tasks = TaskTracker::new();
     let shared = Shared {
         phases,
         tasks: tasks.clone(),
-        descriptors: descriptors(&plan.listen, log),
+        descriptors,
     };
     let serving = listener::serve(listener, plan.listen.clone(), acceptor, gateway, shared);
     tasks.spawn(serving);
@@ -236,29 +238,23 @@ fn acceptor(plan: &Plan, log: &Log) -> Result<Option<Acceptor>, StartError> {
 }
 
 /// Raises the limit of open files, and warns where it is too low for what the policy allows.
-fn descriptors(listen: &Listen, log: &Log) -> Option<Descriptors> {
+fn descriptors(listen: &Listen, log: &Log) -> Descriptors {
+    let descriptors = Descriptors::raise().unwrap_or_else(|error| {
+        let message = "the limit of open files cannot be raised";
+        log.event(Level::Warn, message, &[("error", &error)]);
+        Descriptors::default()
+    });
     let needed = Descriptors::needed(listen);
-    match Descriptors::raise() {
-        Ok(descriptors) => {
-            if descriptors.max() < needed {
-                log.event(
-                    Level::Warn,
-                    "the limit of open files is low",
-                    &[
-                        ("limit", &descriptors.max()),
-                        ("needed", &needed),
-                        ("hint", &"raise the hard limit (ulimit -Hn), or lower listen.connections_max: a connection may need one to its upstream"),
-                    ],
-                );
-            }
-            Some(descriptors)
-        }
-        Err(error) => {
-            let message = "the limit of open files cannot be raised";
-            log.event(Level::Warn, message, &[("error", &error)]);
-            None
-        }
+    if let Some(limit) = descriptors.max().filter(|limit| *limit < needed) {
+        let hint = "raise the hard limit (ulimit -Hn), or lower listen.connections_max: each \
+                    connection of a client may need one to an upstream";
+        log.event(
+            Level::Warn,
+            "the limit of open files is low",
+            &[("limit", &limit), ("needed", &needed), ("hint", &hint)],
+        );
     }
+    descriptors
 }
 
 async fn bind(

@@ -64,6 +64,7 @@ impl Destination {
         era: Era,
         sender: &Sender,
     ) -> Result<Request<Outbound>, HttpFault> {
+        let host = named_host(&head);
         head.uri = match head.uri.query() {
             None => self.target.clone(),
             // It was a part of a target already, so that only its length can be too much.
@@ -71,7 +72,6 @@ impl Destination {
                 target(self.upstream(), Some(query)).map_err(|_| HttpFault::TargetTooLong)?
             }
         };
-        let host = named_host(&head);
         depart(&mut head.headers, routing, era);
         self.address(&mut head, host, sender);
         Ok(Request::from_parts(head, body))
@@ -109,8 +109,8 @@ impl Destination {
         head.headers.insert(HOST, self.authority.clone());
     }
 
-    /// Sends `request` and waits for the head of the answer; with a body that is scanned as it
-    /// passes, the exchange keeps the time.
+    /// Sends `request` and waits for the head of the answer; with a body that is still coming in, the
+    /// exchange keeps the time.
     ///
     /// # Errors
     /// [`UpstreamFault::Failed`] and [`UpstreamFault::Timeout`].
@@ -119,10 +119,8 @@ impl Destination {
         request: Request<Outbound>,
     ) -> Result<(Response<Inbound>, Lease), UpstreamFault> {
         let head_timeout = match request.body() {
-            Outbound::Whole(_) | Outbound::Passed(_) => {
-                Some(self.upstream().response_header_timeout)
-            }
-            Outbound::Guarded(_) => None,
+            Outbound::Whole(_) => Some(self.upstream().response_header_timeout),
+            Outbound::Guarded(_) | Outbound::Passed(_) => None,
         };
         let sent = self.pool.send(request, head_timeout).await;
         let (response, lease) = sent.map_err(|failure| self.fault(&failure))?;

@@ -2,7 +2,7 @@
 //! whoever reads them next. Bodies stream both ways, within the bounds of the route.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::{Method, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Sleep, sleep, timeout};
 
 use super::forward::Destination;
 use super::outbound::{Cut, Outbound};
@@ -21,8 +21,8 @@ use super::relay::{self, Source};
 use super::sender::Sender;
 use super::{cors, receive};
 use crate::observe::Exchange;
-use crate::policy::plan::{Bounds, Origins, Route};
-use crate::protocol::refusal::{BodyFault, HttpFault, Refusal};
+use crate::policy::plan::{Bounds, Origins, Route, Upstream};
+use crate::protocol::refusal::{BodyFault, HttpFault, Refusal, UpstreamFault};
 use crate::protocol::version::Era;
 
 /// What may be asked of such a route: everything that leaves the connection what it is, and that
@@ -48,20 +48,25 @@ pub(super) async fn pass(
         return Err(fault.into());
     }
     let expects = head.headers.contains_key(EXPECT);
-    let upload = Arc::new(Mutex::new(None));
+    let received = exchange.receiving();
+    let cut_off = Arc::new(Mutex::new(None));
     let body = Passing {
         body: Some(body),
         is_asked_for: !expects,
         bounds: route.bounds,
         silence: None,
-        received: exchange.receiving(),
-        upload: upload.clone(),
+        received: received.clone(),
+        cut_off: cut_off.clone(),
     };
     let request = destination.pass(head, Outbound::Passed(Box::new(body)), sender)?;
-    let (response, lease) = match destination.send(request).await {
+    let sending = destination.send(request);
+    let (response, lease) = match answer(sending, &route.upstream, &received).await {
         Ok(answered) => answered,
         Err(fault) => {
-            let own = upload.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let own = cut_off
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
             let Some(own) = own else {
                 return Err(fault.into());
             };
@@ -84,13 +89,52 @@ pub(super) async fn pass(
     Ok(response)
 }
 
+/// Waits for the head of an answer. The time that a server has for it begins anew while the body is
+/// still on its way.
+async fn answer<T>(
+    sending: impl Future<Output = Result<T, UpstreamFault>>,
+    upstream: &Upstream,
+    received: &AtomicU64,
+) -> Result<T, UpstreamFault> {
+    let max = upstream.response_header_timeout;
+    let mut sending = pin!(sending);
+    loop {
+        let before = received.load(Ordering::Relaxed);
+        match timeout(max, &mut sending).await {
+            Ok(answered) => return answered,
+            Err(_) if received.load(Ordering::Relaxed) > before => {}
+            Err(_) => {
+                return Err(UpstreamFault::Timeout {
+                    upstream: upstream.name.clone(),
+                    limit: "response_header_timeout",
+                    max,
+                });
+            }
+        }
+    }
+}
+
+/// Whether a body is longer than any that passes: the larger of the two bounds counts, because
+/// nothing of it is held.
+fn exceeds(length: u64, bounds: &Bounds) -> bool {
+    length > bounds.stream_bytes_max.max(bounds.body_bytes_max) as u64
+}
+
+fn too_large(bounds: &Bounds) -> BodyFault {
+    if bounds.stream_bytes_max > bounds.body_bytes_max {
+        receive::too_large_to_stream(bounds)
+    } else {
+        receive::too_large(bounds)
+    }
+}
+
 /// Judges what the head says.
 fn check(head: &Parts, body: &Incoming, bounds: &Bounds) -> Result<(), HttpFault> {
     if matches!(head.method, Method::CONNECT | Method::TRACE) {
         return Err(HttpFault::MethodNotAllowed { allow: METHODS });
     }
-    if body.size_hint().lower() > bounds.body_bytes_max as u64 {
-        return Err(receive::too_large(bounds).into());
+    if exceeds(body.size_hint().lower(), bounds) {
+        return Err(too_large(bounds).into());
     }
     Ok(())
 }
@@ -116,7 +160,7 @@ pub(super) struct Passing {
     received: Arc<AtomicU64>,
     /// Where it is said why the body was cut off: whoever waits for the answer learns no more than
     /// that the connection failed.
-    upload: Arc<Mutex<Option<CutOff>>>,
+    cut_off: Arc<Mutex<Option<CutOff>>>,
 }
 
 impl Passing {
@@ -126,7 +170,7 @@ impl Passing {
             // Nothing follows that could be read.
             self.body = None;
         }
-        let mut place = self.upload.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.cut_off.lock().unwrap_or_else(PoisonError::into_inner);
         *place = Some(CutOff { fault, is_gone });
         Cut
     }
@@ -173,8 +217,8 @@ impl Body for Passing {
             if let Some(data) = data {
                 let length = data.len() as u64;
                 let before = this.received.fetch_add(length, Ordering::Relaxed);
-                if before + length > this.bounds.body_bytes_max as u64 {
-                    let cut = this.cut(receive::too_large(&this.bounds), false);
+                if exceeds(before + length, &this.bounds) {
+                    let cut = this.cut(too_large(&this.bounds), false);
                     return Poll::Ready(Some(Err(cut)));
                 }
                 return Poll::Ready(Some(Ok(Frame::data(data))));

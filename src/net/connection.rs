@@ -167,3 +167,6 @@ where
     request.headers().contains_key(TRANSFER_ENCODING)
         && watch.head_had(request.method().as_str(), CONTENT_LENGTH.as_str())
 }
+
+#[cfg(test)]
+mod tests;

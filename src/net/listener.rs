@@ -121,8 +121,8 @@ pub struct Shared {
     pub phases: watch::Receiver<Phase>,
     /// The tasks of the connections.
     pub tasks: TaskTracker,
-    /// How many descriptors the process may have, if that is known.
-    pub descriptors: Option<Descriptors>,
+    /// How many files the process may have open.
+    pub descriptors: Descriptors,
 }
 
 /// A listener with all that its connections are served by.
@@ -158,7 +158,7 @@ pub async fn serve(
     };
     tokio::select! {
         () = intake.run() => {}
-        _ = phases.wait_for(|phase| *phase > Phase::Serving) => {}
+        Ok(_) = phases.wait_for(|phase| *phase > Phase::Serving) => {}
     }
 }
 
@@ -194,18 +194,28 @@ impl<V: Serve> Intake<V> {
                 }
                 Err(error) => {
                     self.service.accept_failed(&error);
-                    sleep(pause).await;
-                    pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
+                    pause = self.rest(pause).await;
                 }
+            }
+        }
+    }
+
+    /// Pauses after a failed accept, until there are descriptors to spare; gives the next pause.
+    async fn rest(&self, mut pause: Duration) -> Duration {
+        loop {
+            sleep(pause).await;
+            pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
+            if self.shared.descriptors.fill_spares() {
+                return pause;
             }
         }
     }
 
     async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, peer) = self.listener.accept().await?;
-        match self.shared.descriptors {
-            Some(descriptors) if !descriptors.has_room_for(&stream) => Err(descriptor::exhausted()),
-            Some(_) | None => Ok((stream, peer)),
+        match self.shared.descriptors.has_room_for(&stream) {
+            true => Ok((stream, peer)),
+            false => Err(descriptor::exhausted()),
         }
     }
 
@@ -214,7 +224,7 @@ impl<V: Serve> Intake<V> {
         let tasks = &self.shared.tasks;
         match self.admission.admit(peer.ip()) {
             Ok(admitted) => {
-                let phases = Phases::new(self.shared.phases.clone());
+                let phases = self.shared.phases.clone();
                 let (listen, service) = (self.listen.clone(), self.service.clone());
                 let acceptor = self.acceptor.clone();
                 tasks.spawn(async move {
@@ -254,26 +264,32 @@ async fn plain(
     peer: SocketAddr,
     listen: &Listen,
     service: &impl Serve,
-    phases: Phases,
+    phases: watch::Receiver<Phase>,
 ) {
     let client = Client::new(peer, false);
+    let phases = Phases::new(phases);
     connection::serve(stream, client, None, listen, service, phases).await;
 }
 
-/// Serves a connection once its handshake is done.
+/// Serves a connection once its handshake is done. None is waited for once the process drains.
 async fn encrypted(
     stream: TcpStream,
     peer: SocketAddr,
     acceptor: &Acceptor,
     listen: &Listen,
     service: &impl Serve,
-    phases: Phases,
+    mut phases: watch::Receiver<Phase>,
 ) {
     let begun = Instant::now();
-    match acceptor.accept(stream, listen.handshake_timeout).await {
+    let accepted = tokio::select! {
+        accepted = acceptor.accept(stream, listen.handshake_timeout) => accepted,
+        _ = phases.wait_for(|phase| *phase > Phase::Serving) => return,
+    };
+    match accepted {
         Ok(stream) => {
             let protocol = tls::protocol(&stream);
             let client = Client::new(peer, true);
+            let phases = Phases::new(phases);
             connection::serve(stream, client, protocol, listen, service, phases).await;
         }
         Err(Rejected { fault, stream }) => {
@@ -330,5 +346,41 @@ impl Refusals {
         }
         self.reported = Some(Instant::now());
         (self.limit, std::mem::take(&mut self.count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn accepted_sockets_are_probed_as_their_listener_is() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        keep_alive(&listener);
+        let client = TcpStream::connect(listener.local_addr().unwrap());
+        let (client, accepted) = tokio::join!(client, listener.accept());
+        let (accepted, _) = accepted.unwrap();
+        let socket = SockRef::from(&accepted);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), PEER_IDLE);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), PEER_PROBES);
+        drop(client);
+    }
+
+    #[tokio::test]
+    async fn refusals_are_reported_at_once_and_then_each_second() {
+        let mut refusals = Refusals::default();
+        let begun = Instant::now();
+        refusals.note("a");
+        assert_eq!(refusals.due().await, ("a", 1));
+        refusals.note("a");
+        refusals.note("b");
+        // Whoever waits may be called away, which loses nothing.
+        let waiting = timeout(REPORT_INTERVAL / 20, refusals.due()).await;
+        assert!(waiting.is_err());
+        assert_eq!(refusals.due().await, ("b", 2));
+        assert!(begun.elapsed() >= REPORT_INTERVAL);
+        let waiting = timeout(REPORT_INTERVAL / 20, refusals.due()).await;
+        assert!(waiting.is_err(), "there is nothing to report");
     }
 }

@@ -27,7 +27,7 @@ use crate::policy::tls::content;
 /// and a link further up a path may lead elsewhere.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 /// Changes seldom come alone; this long is waited for the others.
-const SETTLE: Duration = Duration::from_millis(50);
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// How one thing is made anew.
 pub struct Renewal {

@@ -359,6 +359,7 @@ pub(super) mod tests {
             bytes_in: 17,
             duration: Duration::from_millis(60_000),
             reason: "no head in time",
+            detail: Some("it was slow".to_owned()),
         };
         let mut out = Vec::new();
         end.write(&mut out, Encoding::Json, now());
@@ -368,9 +369,9 @@ pub(super) mod tests {
             concat!(
                 r#"{"time":"2026-07-28T09:15:02.007Z","kind":"connection","#,
                 r#""peer":"192.0.2.7:50123","bytes_in":17,"total_ms":60000.000,"#,
-                r#""end":"no head in time"}"#,
+                r#""end":"no head in time","detail":"it was slow"}"#,
                 "\n2026-07-28T09:15:02.007Z connection peer=192.0.2.7:50123 bytes_in=17 ",
-                "total_ms=60000.000 end=\"no head in time\"\n",
+                "total_ms=60000.000 end=\"no head in time\" detail=\"it was slow\"\n",
             )
         );
     }

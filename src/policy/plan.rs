@@ -1,12 +1,16 @@
 //! The resolved policy: what the gateway runs on. Built only from checked files or from flags,
 //! with every default filled in, so that no stage asks twice what a missing key means.
 
-use std::collections::HashMap;
+mod shutdown;
+mod stream;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::shutdown::{Shutdown, StreamEnd};
+pub use self::stream::{Deadlines, Streams};
 use super::network::Network;
 use super::tls::{ListenTls, UpstreamTls};
 use super::url::Scheme;
@@ -119,40 +123,6 @@ pub enum LogFormat {
     Text,
     /// No access log.
     Off,
-}
-
-/// How the process ends once it is told to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shutdown {
-    /// How long new work is still taken once the probes say that there should be none: whoever
-    /// sends it learns of that only with the next probe.
-    pub notice: Duration,
-    /// How long requests in flight may then take to finish; what is left is broken off.
-    pub timeout: Duration,
-    /// What becomes of the streams that have no end of their own: subscriptions, and those that
-    /// older clients open by GET.
-    pub streams: StreamEnd,
-}
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        Shutdown {
-            notice: Duration::from_secs(2),
-            // With the notice and the last lines of the log, within the 30 s that Kubernetes grants.
-            timeout: Duration::from_secs(25),
-            // Where a process ends, another one mostly takes its place, and clients are to find it.
-            streams: StreamEnd::Break,
-        }
-    }
-}
-
-/// How a stream that has no end of its own is ended by us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamEnd {
-    /// In good order: a subscription with its result, which tells the client not to come back.
-    End,
-    /// Abruptly, which tells the client to listen again.
-    Break,
 }
 
 /// One endpoint: a path (and perhaps a host), what it accepts and where it leads.
@@ -366,47 +336,6 @@ impl Default for Bounds {
             message: frame::Bounds::default(),
             sessions_max: 10_000,
             session_idle_timeout: Duration::from_secs(3600),
-        }
-    }
-}
-
-/// How streams of events are kept open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Streams {
-    /// After how much silence a comment is put between two events, so that nobody on the way to
-    /// the client takes the connection for dead; never if absent.
-    pub keep_alive: Option<Duration>,
-    /// How long an upstream may leave a stream silent. Comments of ours do not count.
-    pub idle_timeout: Duration,
-}
-
-impl Default for Streams {
-    fn default() -> Self {
-        Streams {
-            keep_alive: None,
-            idle_timeout: Duration::from_secs(3600),
-        }
-    }
-}
-
-/// How long a request may take from its admission to the end of its answer. A subscription and the
-/// stream of a GET are no calls, and have no deadline.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Deadlines {
-    /// Any request, unless its tool has a deadline of its own.
-    pub call: Option<Duration>,
-    /// The calls of a tool, by its exact name; absent where the tool may take what it takes.
-    pub tools: HashMap<String, Option<Duration>>,
-}
-
-impl Deadlines {
-    /// How long a request may take, and the key that says so. `tool` is what it calls, if it calls
-    /// one.
-    #[must_use]
-    pub fn of(&self, tool: Option<&str>) -> Option<(&'static str, Duration)> {
-        match tool.and_then(|tool| self.tools.get(tool)) {
-            Some(own) => own.map(|max| ("deadline.tools", max)),
-            None => self.call.map(|max| ("deadline.call", max)),
         }
     }
 }

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rows import Row
 
-# Both proxies need a number: the first is enough for all rows but the one with thousands of
+# nginx and haproxy need a number: the first is enough for all rows but the one with thousands of
 # streams, which needs two connections for each.
 CONNECTIONS = 4096
 CONNECTIONS_STREAMS = 16384
@@ -156,11 +156,6 @@ routes:
 
 
 def policy(place: Place, row: Row) -> str:
-    """weirgate's policy for the row's requests, with its defaults wherever they allow the row."""
-    listen = ""
-    if row.tls:
-        listen += f", tls: {{ cert: {place.certificate}, key: {place.key} }}"
-    if row.kind == "streams":
-        most = CONNECTIONS_STREAMS
-        listen += f", connections_max: {most}, connections_per_source_max: {most}, requests_max: {most}"
+    """weirgate's policy for the row's requests, with all its defaults."""
+    listen = f", tls: {{ cert: {place.certificate}, key: {place.key} }}" if row.tls else ""
     return POLICY.format(upstream=place.upstream, listen=listen)

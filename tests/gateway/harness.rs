@@ -1,6 +1,7 @@
 //! What the tests stand on: the gateway as a process, an upstream that can be scripted, a client
 //! that sends exact bytes, and requests that are right until a test changes something.
 
+pub(crate) mod certificates;
 pub(crate) mod client;
 pub(crate) mod gateway;
 pub(crate) mod policy;
@@ -8,6 +9,7 @@ pub(crate) mod request;
 pub(crate) mod script;
 mod selftest;
 pub(crate) mod site;
+pub(crate) mod tunnel;
 pub(crate) mod upstream;
 pub(crate) mod upstream2;
 pub(crate) mod wire;

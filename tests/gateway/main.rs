@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout)]
 
 mod cut;
+mod ending;
 mod exchanges;
 mod faults;
 mod harness;
@@ -19,7 +20,10 @@ mod hygiene;
 mod limits;
 mod names;
 mod observation;
+mod overload;
 mod placing;
 mod proxying;
 mod running;
 mod streams;
+mod strict;
+mod tls;

@@ -1,6 +1,7 @@
 //! Who asks, from which page, for which host and path: browsers, proxies, and routes that pass.
 
 mod browser;
+mod http2;
 mod page;
 mod pass;
 mod preflight;

@@ -88,7 +88,9 @@ fn a_signal_ends_it_and_calls_that_are_open_are_recorded_as_cut_off() {
     for signal in ["TERM", "INT"] {
         let upstream =
             Upstream::with(|_| Reply::Steps(vec![Play::sse_head(), Play::chunk(": x\n\n")]));
-        let mut gateway = Gateway::before(&upstream);
+        let policy =
+            Policy::new(&upstream).set("/shutdown", json!({"notice": "1ms", "timeout": "200ms"}));
+        let mut gateway = Gateway::start(&policy);
         let mut client = gateway.connect();
         client.send(&Request::call("endless"));
         let (_, mut body) = client.read_head();

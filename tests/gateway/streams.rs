@@ -6,5 +6,6 @@ mod drain;
 mod ends;
 mod gone;
 mod keep_alive;
+mod multiplexed;
 mod pressure;
 mod silence;

@@ -4,7 +4,7 @@ use weirgate::command::check::{Form, report};
 use weirgate::policy::plan::{Forwarded, ForwardedBy};
 
 use crate::merging::every_key;
-use crate::{assert_one, errors_of, with_route};
+use crate::{Files, assert_one, errors_of, with_route};
 
 #[test]
 fn every_such_key_reaches_the_plan() {

@@ -1,7 +1,8 @@
 //! Certificates that a policy names: what is wrong with their files is told where they are named,
 //! with everything else that is wrong.
 
-use weirgate::policy::plan::Http;
+use weirgate::policy::file::Addresses;
+use weirgate::policy::plan::{Http, Plan};
 use weirgate::policy::tls::Demand;
 
 use crate::certificates::Authority;
@@ -246,6 +247,12 @@ fn an_upstream_is_known_by_its_host_unless_it_says_otherwise() {
         assert_eq!(tls.server_name.to_str(), name);
         assert!(tls.authorities.is_none() && tls.identity.is_none());
     }
+}
+
+#[test]
+fn the_command_line_may_name_an_upstream_over_tls() {
+    let policy = Plan::for_single_upstream("https://h/mcp", Addresses::default()).unwrap();
+    assert!(policy.plan.routes[0].upstream.tls.is_some());
 }
 
 /// Keys of an upstream, and what is told of them.

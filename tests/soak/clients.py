@@ -45,8 +45,6 @@ class Scene:
     # Paths whose upstream never fails, and those whose upstream does; with whether it speaks HTTP/2.
     good: list[str]
     faulty: list[tuple[str, bool]]
-    # Whether the gateway speaks HTTP/2 to clients.
-    http2: bool
     has_ended: bool = False
 
     def call(self, tool: str, id: int, **more) -> Call:
@@ -68,7 +66,7 @@ class Scene:
             except TimeoutError:
                 self.ledger.fault(f"{client.__name__}: no answer within {SILENCE_MAX} s")
             except (Ended, ConnectionError, ssl.SSLError, asyncio.IncompleteReadError) as error:
-                if client in GOOD or client in GOOD_HTTP2:
+                if client in GOOD:
                     self.ledger.fault(f"{client.__name__}: {error!r}")
 
 
@@ -289,8 +287,7 @@ async def drop_the_connection(scene: Scene):
 
 
 # The first have more tasks than the others.
-GOOD = (keep_alive, keep_alive, keep_alive, keep_alive, speak_the_older_protocol, upload, ask_twice_at_once)
-GOOD_HTTP2 = (many_at_once, many_at_once)
+GOOD = (keep_alive, keep_alive, keep_alive, keep_alive, speak_the_older_protocol, upload, ask_twice_at_once, many_at_once, many_at_once)
 BAD = (
     meet_a_fault,
     meet_a_fault,
@@ -304,5 +301,6 @@ BAD = (
     read_slowly,
     write_slowly,
     talk_nonsense,
+    give_up_streams,
+    drop_the_connection,
 )
-BAD_HTTP2 = (give_up_streams, drop_the_connection)

@@ -18,7 +18,7 @@ REQUESTS_MAX = 128
 SESSIONS_MAX = 64
 
 POLICY = """
-listen: {{ address: 127.0.0.1:0{listen} }}
+listen: {{ address: 127.0.0.1:0, requests_max: {requests}{listen} }}
 status: {{ address: 127.0.0.1:0 }}
 log: {{ access: json, file: {log} }}
 defaults:
@@ -40,28 +40,20 @@ class Leads:
     http2: bool = False
 
 
-def policy(directory: Path, leads: list[Leads], limits: bool, tls: tuple[Path, Path] | None) -> str:
+def policy(directory: Path, leads: list[Leads], tls: tuple[Path, Path] | None) -> str:
     """A policy with a route to each upstream."""
-    listen = f", requests_max: {REQUESTS_MAX}" if limits else ""
-    listen += f", tls: {{ cert: {tls[0]}, key: {tls[1]} }}" if tls else ""
+    listen = f", tls: {{ cert: {tls[0]}, key: {tls[1]} }}" if tls else ""
     http = {False: "", True: ', http: "2"'}
     upstreams = [f"  {one.name}: {{ url: http://127.0.0.1:{one.port}/mcp{http[one.http2]} }}" for one in leads]
     routes = [f"  - {{ name: {one.name}, path: /{one.name}, upstream: {one.name} }}" for one in leads]
     return POLICY.format(
+        requests=REQUESTS_MAX,
         listen=listen,
         log=directory / "access.log",
         sessions=SESSIONS_MAX,
         upstreams="\n".join(upstreams),
         routes="\n".join(routes),
     )
-
-
-def refusal(binary: Path, directory: Path, text: str) -> str | None:
-    """Why this binary does not take a policy, or `None` if it does."""
-    file = directory / "tried.yaml"
-    file.write_text(text)
-    done = subprocess.run([str(binary), "check", str(file)], capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else (done.stderr or done.stdout).strip().replace("\n", "; ")
 
 
 class Gateway:
@@ -99,7 +91,7 @@ class Gateway:
         return int(re.search(rf"^{key}:\s+(\d+) kB", status, re.MULTILINE)[1]) * 1024
 
     def files(self) -> Counter:
-        """What it has open, by kind: sockets, pipes, paths."""
+        """What it has open, by kind: sockets, pipes, paths; without the spares that it keeps for when files run short."""
         kinds = Counter()
         folder = Path(f"/proc/{self.process.pid}/fd")
         for name in os.listdir(folder):
@@ -107,6 +99,7 @@ class Gateway:
                 kinds[re.sub(r":\[\d+\]$", "", os.readlink(folder / name))] += 1
             except FileNotFoundError:
                 continue
+        del kinds[os.devnull]
         return kinds
 
     async def stop(self) -> int | None:

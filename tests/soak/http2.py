@@ -232,16 +232,3 @@ class Client:
         self.connection.writer.close()
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
-
-
-async def is_spoken(target: Target) -> bool:
-    """Whether the gateway answers the preface with settings, as HTTP/2 wants it."""
-    client = await target.connect()
-    await client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
-    try:
-        async with asyncio.timeout(5):
-            return (await client.reader.readexactly(9))[3] == 4
-    except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
-        return False
-    finally:
-        client.reset()

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import clients
-import http2
 from clients import Scene
-from gateway import REQUESTS_MAX, Gateway, Leads, policy, refusal
+from gateway import REQUESTS_MAX, Gateway, Leads, policy
 from http1 import Target
 from messages import RIGHT, Ledger
 from upstream import Upstream
@@ -59,7 +58,6 @@ class Under:
     target: Target
     scene: Scene
     files_before: dict
-    has_limits: bool
     memory: list[int] = field(default_factory=list)
     left_open: list[str] = field(default_factory=list)
 
@@ -135,12 +133,11 @@ async def soak(options, directory: Path) -> Report:
 async def start(options, directory: Path, leads: list[Leads], ledger: Ledger, stack) -> list[Under]:
     """The gateways: one in cleartext, one with TLS; each leads to every upstream."""
     tls = make_certificate(directory)
-    limits, leads, certificates = covered(options.binary, directory, leads, tls)
     all_under = []
-    for name, certificate in certificates:
+    for name, certificate in (("cleartext", None), ("tls", tls)):
         place = directory / name
         place.mkdir()
-        gateway = Gateway(options.binary, place, policy(place, leads, limits, certificate))
+        gateway = Gateway(options.binary, place, policy(place, leads, certificate))
         stack.push_async_callback(gateway.stop)
         await gateway.listening()
         # Before anybody connects, so that nothing of theirs is taken for the gateway's own.
@@ -148,30 +145,9 @@ async def start(options, directory: Path, leads: list[Leads], ledger: Ledger, st
         paths = [f"/{one.name}" for one in leads if one.name.startswith("good")]
         faulty = [(f"/{one.name}", one.http2) for one in leads if one.name.startswith("faulty")]
         target = Target(gateway.port, client_tls(tls[0]) if certificate else None)
-        speaks_http2 = await http2.is_spoken(target)
-        if not speaks_http2:
-            print(f"not covered: {name}, HTTP/2, because the gateway does not answer it")
-        scene = Scene(ledger, random.Random(f"{options.seed} {name}"), target, paths, faulty, speaks_http2)
-        all_under.append(Under(name, gateway, target, scene, files_before, limits))
+        scene = Scene(ledger, random.Random(f"{options.seed} {name}"), target, paths, faulty)
+        all_under.append(Under(name, gateway, target, scene, files_before))
     return all_under
-
-
-def covered(binary: Path, directory: Path, leads: list[Leads], tls: tuple[Path, Path]):
-    """What this binary's policies know of what is tried here; the rest is said to be left out, and why."""
-
-    def takes(what: str, *asked) -> bool:
-        why = refusal(binary, directory, policy(directory, *asked))
-        if why:
-            print(f"not covered: {what}, because {why}")
-        return why is None
-
-    first = [one for one in leads if not one.http2]
-    limits = takes("the number of requests in flight", first, True, None)
-    both = leads if takes("HTTP/2 to upstreams", leads, False, None) else first
-    certificates = [("cleartext", None)]
-    if takes("TLS", first, False, tls):
-        certificates.append(("tls", tls))
-    return limits, both, certificates
 
 
 def make_certificate(directory: Path) -> tuple[Path, Path]:
@@ -190,10 +166,7 @@ def client_tls(certificate: Path) -> ssl.SSLContext:
 async def load(scene: Scene, seconds: float):
     """All clients at once, for so long."""
     scene.has_ended = False
-    everybody = [*clients.GOOD, *clients.BAD]
-    if scene.http2:
-        everybody += [*clients.GOOD_HTTP2, *clients.BAD_HTTP2]
-    tasks = [asyncio.create_task(scene.repeat(client)) for client in everybody]
+    tasks = [asyncio.create_task(scene.repeat(client)) for client in (*clients.GOOD, *clients.BAD)]
     await asyncio.sleep(seconds)
     scene.has_ended = True
     await asyncio.gather(*tasks)
@@ -264,8 +237,6 @@ def judge_rest(report: Report, under: Under):
 
 async def judge_room(report: Report, under: Under, upstreams: dict[str, Upstream], options):
     """The gateway must still take as many requests at once as its policy says, and no more."""
-    if not under.has_limits:
-        return
     upstream = upstreams["good"]
     upstream.gate.clear()
     wanted = REQUESTS_MAX - (options.seed_fault == "room")

@@ -71,6 +71,20 @@ fn targets_are_joined() {
 }
 
 #[test]
+fn the_host_that_a_request_names_is_told_wherever_it_stands() {
+    for (uri, lines, host) in [
+        ("/x", &[("host", "a.example:8080")][..], "a.example:8080"),
+        ("http://a.example/x", &[("host", "A.example")], "A.example"),
+        ("https://a.example:8443/x?q", &[], "a.example:8443"),
+    ] {
+        let request = forwarded(upstream("/mcp", None), uri, lines, Era::Modern);
+        let request = request.expect("a target");
+        assert_eq!(request.headers()["x-forwarded-host"], host, "{uri}");
+        assert_eq!(request.headers()["host"], "up.example:81", "{uri}");
+    }
+}
+
+#[test]
 fn a_target_that_grows_too_long_is_refused() {
     const TARGET_BYTES_MAX: usize = 65_534;
     for (path, own, length, fits) in [

@@ -63,19 +63,11 @@ impl Events {
             let refusal = Refusal::from(deadline.fault(&route.upstream));
             refusal::event(&refusal.telling(), id).into()
         });
-        let last = match asked.kind {
-            Kind::Response => None,
-            Kind::ServerStream => Some(None),
-            Kind::Subscription => id.map(|id| {
-                let event = event::message(&subscription::closure(id));
-                Some(Bytes::from(event))
-            }),
-        };
-        let closing = last.map(|last| Closing {
+        let closing = (asked.kind != Kind::Response).then(|| Closing {
             begins: Box::pin(drain.begins.clone().cancelled_owned()),
             begun: false,
             how: match drain.streams {
-                StreamEnd::End if is_open => How::End(last),
+                StreamEnd::End if is_open => How::End(closure(asked)),
                 // Nobody would know the end of such a stream from one that is cut off.
                 StreamEnd::End | StreamEnd::Break => How::Break,
             },
@@ -145,4 +137,13 @@ impl Events {
     fn can_insert(&self) -> bool {
         self.is_open && self.boundary.as_ref().is_some_and(Boundary::is_between)
     }
+}
+
+/// The last event of a stream that ends in good order, if it has one.
+fn closure(asked: &Asked) -> Option<Bytes> {
+    let id = asked
+        .id
+        .as_deref()
+        .filter(|_| asked.kind == Kind::Subscription)?;
+    Some(event::message(&subscription::closure(id)).into())
 }

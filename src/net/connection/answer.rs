@@ -50,12 +50,14 @@ impl<S> Tracking<S> {
     /// The answer, which keeps the exchange in flight until it is dropped.
     pub(super) fn around<B>(self, body: B) -> Tracked<B, S>
     where
+        B: Body,
         S: Peer,
     {
         Tracked {
+            // The library never asks for a body that is known to be empty.
+            has_ended: body.is_end_stream(),
             body,
             has_failed: false,
-            has_ended: false,
             tracking: self,
         }
     }

@@ -1,13 +1,15 @@
 //! The way to a server: its name becomes addresses, and the first of them that answers a connection.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, lookup_host};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -15,6 +17,8 @@ use super::Failure;
 
 /// How long one address has before the next is tried beside it (RFC 8305, section 5).
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
+/// Most lookups of an upstream's name at once: the system's resolver takes a thread for each.
+const LOOKUPS_MAX: usize = 8;
 /// Most addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 16;
 /// A peer that vanished is noticed on a connection on which nothing is sent, such as a silent stream.
@@ -30,9 +34,32 @@ pub(super) type Resolve = Box<dyn Fn(&str, u16) -> Resolving + Send + Sync>;
 
 /// The resolver of the system.
 pub(super) fn system() -> Resolve {
-    Box::new(|host, port| {
-        let host = host.to_owned();
-        Box::pin(async move { Ok(lookup_host((host, port)).await?.collect()) })
+    bounded(|host, port| async move { Ok(lookup_host((host, port)).await?.collect()) })
+}
+
+/// A resolver that asks `look_up` about names, a few at a time.
+fn bounded<L, F>(look_up: L) -> Resolve
+where
+    L: Fn(String, u16) -> F + Send + Sync + 'static,
+    F: Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static,
+{
+    let permits = Arc::new(Semaphore::new(LOOKUPS_MAX));
+    Box::new(move |host, port| {
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return Box::pin(ready(Ok(vec![SocketAddr::new(address, port)])));
+        }
+        let permit = permits.clone().acquire_owned();
+        let lookup = look_up(host.to_owned(), port);
+        Box::pin(async move {
+            let permit = permit.await.map_err(io::Error::other)?;
+            // A lookup holds a thread until it is over, whether or not somebody still waits for it.
+            let lookup = tokio::spawn(async move {
+                let found = lookup.await;
+                drop(permit);
+                found
+            });
+            lookup.await.map_err(io::Error::other)?
+        })
     })
 }
 

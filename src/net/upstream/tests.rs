@@ -187,7 +187,7 @@ async fn a_name_that_moves_is_followed_by_new_connections() {
         let address = *name.lock().expect("no panic");
         Box::pin(async move { Ok(vec![address]) })
     });
-    let pool = Pool::resolving(Arc::new(upstream), resolve);
+    let pool = Pool::resolving(Arc::new(upstream), None, resolve);
     let ask = async || {
         let (answer, lease) = pool
             .send(Request::new(Kind::default()), None)

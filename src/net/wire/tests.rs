@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
 use proptest::prelude::*;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufWriter, DuplexStream, duplex};
 use tokio::task::yield_now;
 
 use super::*;
@@ -331,4 +331,32 @@ proptest! {
         prop_assert_eq!(connection.watch.received(), sent.len() as u64);
         prop_assert!(read == sent, "{} of {} bytes", read.len(), sent.len());
     }
+}
+
+#[test]
+fn what_a_stream_has_taken_and_keeps_is_not_written() {
+    // As one that encrypts does: it takes more than it passes on.
+    let (mut client, server) = duplex(4);
+    let (mut wire, watch) = wire(BufWriter::with_capacity(64, server));
+    let mut exchange = watch.begin_exchange();
+    let waker = Waker::from(Arc::<Wakes>::default());
+    let cx = &mut Context::from_waker(&waker);
+    let turn = |cx: &mut Context<'_>| watch.begin_turn(cx);
+    turn(cx);
+    assert!(matches!(
+        Pin::new(&mut wire).poll_write(cx, b"answer"),
+        Poll::Ready(Ok(6))
+    ));
+    assert!(Pin::new(&mut wire).poll_flush(cx).is_pending());
+    for _ in 0..4 {
+        turn(cx);
+        assert!(exchange.poll_written(cx).is_pending());
+    }
+    assert!(watch.idle().is_none() && watch.blocked_since().is_some());
+    let mut bytes = [0; 8];
+    let mut buf = ReadBuf::new(&mut bytes);
+    assert!(Pin::new(&mut client).poll_read(cx, &mut buf).is_ready());
+    assert!(Pin::new(&mut wire).poll_flush(cx).is_ready());
+    assert!(exchange.poll_written(cx).is_ready());
+    assert!(watch.blocked_since().is_none());
 }

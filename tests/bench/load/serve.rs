@@ -24,22 +24,20 @@ pub(crate) fn serve() -> Result<(), String> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(told)?;
     let address = listener.local_addr().map_err(told)?;
     eprintln!("listening on http://{address}");
-    let mut count = 0;
-    for stream in listener.incoming() {
+    for (number, stream) in listener.incoming().enumerate() {
         let stream = stream.map_err(told)?;
-        count += 1;
         std::thread::Builder::new()
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 // The proxy that ends a connection knows why.
-                let _ = converse(stream, count);
+                let _ = converse(stream, number as u32);
             })
             .map_err(told)?;
     }
     Ok(())
 }
 
-fn converse(mut stream: TcpStream, connection: u32) -> io::Result<()> {
+fn converse(mut stream: TcpStream, number: u32) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut room = vec![0; 4096];
     while let Some(request) = Request::read(&mut stream, &mut room)? {
@@ -56,7 +54,7 @@ fn converse(mut stream: TcpStream, connection: u32) -> io::Result<()> {
                 chunk(&mut answer, LISTEN_EVENT.as_bytes());
                 stream.write_all(&answer)?;
             }
-            Kind::Events => send_events(&mut stream, &request.body, connection)?,
+            Kind::Events => send_events(&mut stream, &request.body, number)?,
         }
     }
     Ok(())

@@ -363,3 +363,81 @@ fn interim_answers_redirects_and_trailers() {
     works2(&gateway, &upstream, "next");
     assert_eq!(upstream.log().connections.len(), 1);
 }
+
+#[test]
+fn an_answer_that_begins_twice_breaks_off() {
+    for status in [103, 200] {
+        let upstream = ill(vec![
+            Step::sse(),
+            Step::Data(b"data: 1\n\n".to_vec()),
+            Step::Pause(Duration::from_millis(50)),
+            Step::Head(status, Vec::new()),
+            Step::Last(b"data: 2\n\n".to_vec()),
+        ]);
+        let gateway = before2(&upstream, plain);
+        let mut client = gateway.connect();
+        client.send(&Request::call("ill"));
+        let what = format!("a second head, {status}");
+        assert_eq!(broken_off(&what, &mut client), b"data: 1\n\n");
+        assert_eq!(record_of(&gateway, "ill")["end"], "upstream_failed");
+        works2(&gateway, &upstream, "next");
+    }
+}
+
+#[test]
+fn an_answer_that_trickles_is_whole() {
+    let body = "data: 1\n\n: a word\n\ndata: \u{fc}\n\n";
+    let pieces = body.bytes().flat_map(|byte| {
+        let pause = Step::Pause(Duration::from_micros(500));
+        [Step::Data(vec![byte]), pause]
+    });
+    let steps = std::iter::once(Step::sse()).chain(pieces);
+    let upstream = ill(steps.chain([Step::Last(Vec::new())]).collect());
+    let gateway = before2(&upstream, plain);
+    assert_eq!(gateway.ask(&Request::call("ill")).text(), body);
+    assert_eq!(record_of(&gateway, "ill")["end"], "complete");
+    works2(&gateway, &upstream, "next");
+    assert_eq!(upstream.log().connections.len(), 1);
+}
+
+#[test]
+fn interim_answers_without_end_are_no_answer() {
+    let interim = |_| {
+        [
+            Step::Head(103, Vec::new()),
+            Step::Pause(Duration::from_millis(1)),
+        ]
+    };
+    let upstream = ill((0..10_000).flat_map(interim).collect());
+    let gateway = before2(&upstream, |policy| {
+        policy.upstream("response_header_timeout", "300ms")
+    });
+    is_told("no answer", &gateway, &upstream, 504);
+    upstream.wait("the reset", |log| log.calls[0].reset == Some(CANCEL));
+    works2(&gateway, &upstream, "next");
+}
+
+#[test]
+fn a_server_that_never_reads_is_a_timeout() {
+    let manners = Manners {
+        reads: false,
+        ..Manners::default()
+    };
+    let upstream = Upstream2::mannered(manners, |_| Reply2::silence());
+    let gateway = before2(&upstream, |policy| {
+        policy.upstream("response_header_timeout", "300ms")
+    });
+    let answer = gateway.ask(&large());
+    assert_eq!(
+        (answer.status, answer.code()),
+        (504, Some(504)),
+        "{answer:?}"
+    );
+    assert!(
+        answer.text().contains("response_header_timeout"),
+        "{answer:?}"
+    );
+    upstream.wait("the reset", |log| log.calls[0].reset == Some(CANCEL));
+    assert!(!upstream.log().calls[0].complete);
+    assert_eq!(upstream.log().open(), 1, "the connection is left alone");
+}

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -17,6 +17,8 @@ use super::policy::Policy;
 use super::request::Request;
 use super::upstream::Upstream;
 use super::wire::PATIENCE;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_weirgate");
 
 /// A running gateway; the process is ended when this is dropped.
 pub(crate) struct Gateway {
@@ -79,6 +81,17 @@ impl Gateway {
         )
     }
 
+    /// Starts the gateway with this policy, in a shell that has run `limit` before.
+    pub(crate) fn start_under(limit: &str, policy: &Policy) -> Gateway {
+        let directory = TempDir::new().expect("a temporary directory");
+        let file = policy_file(directory.path(), &policy.text());
+        let script = format!("{limit} && exec \"$0\" \"$@\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, BINARY, "run", "--policy", &file]);
+        shell.stdin(Stdio::null());
+        Gateway::spawn(shell, directory)
+    }
+
     /// Starts the gateway with these arguments to `run`.
     pub(crate) fn start_with(arguments: &[&str]) -> Gateway {
         Gateway::run(arguments, TempDir::new().expect("a temporary directory"))
@@ -90,9 +103,13 @@ impl Gateway {
     }
 
     fn run(arguments: &[&str], directory: TempDir) -> Gateway {
-        let mut child = command()
-            .arg("run")
-            .args(arguments)
+        let mut command = command();
+        command.arg("run").args(arguments);
+        Gateway::spawn(command, directory)
+    }
+
+    fn spawn(mut command: Command, directory: TempDir) -> Gateway {
+        let mut child = command
             .stderr(Stdio::piped())
             .spawn()
             .expect("the built binary");
@@ -163,13 +180,55 @@ impl Gateway {
 
     /// Sends a signal, such as `TERM`, and waits for the process to end by it; gives the exit code.
     pub(crate) fn end_by(&mut self, signal: &str) -> Option<i32> {
+        self.signal(signal);
+        self.ended()
+    }
+
+    /// Sends a signal, and leaves the process to it.
+    pub(crate) fn signal(&self, signal: &str) {
         // A shell has `kill` built in; the program is not everywhere.
         let sent = Command::new("sh")
             .args(["-c", &format!("kill -s {signal} {}", self.child.id())])
             .status()
             .expect("a shell");
         assert!(sent.success());
+    }
+
+    /// Waits for the process to end by itself; gives the exit code.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
         ending(&mut self.child).expect("an end").code()
+    }
+
+    /// Whether the process still runs.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.child.try_wait().expect("a child of ours").is_none()
+    }
+
+    /// How much time of a processor the process has used.
+    pub(crate) fn processor_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))
+            .expect("a running process");
+        // Behind the name, which is in parentheses, the 12th and 13th are in hundredths of a second.
+        let fields = stat.rsplit(')').next().unwrap_or_default();
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        let ticks: u64 = ticks.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+        Duration::from_millis(ticks * 10)
+    }
+
+    /// Lets the process open no file beyond those that it has open.
+    pub(crate) fn limit_files_to_open(&self) {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        self.limit_files(open.expect("a running process").count());
+    }
+
+    /// Sets how many files the process may have open.
+    pub(crate) fn limit_files(&self, count: usize) {
+        let limited = Command::new("prlimit")
+            .arg(format!("--nofile={count}:"))
+            .args(["--pid", &self.child.id().to_string()])
+            .status()
+            .expect("prlimit of util-linux");
+        assert!(limited.success());
     }
 
     /// Bytes of memory that the process holds now.
@@ -239,7 +298,7 @@ pub(crate) fn policy_file(directory: &Path, text: &str) -> String {
 }
 
 fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weirgate"));
+    let mut command = Command::new(BINARY);
     command.stdin(Stdio::null());
     command
 }

@@ -159,32 +159,66 @@ fn codings_that_two_parsers_could_read_differently_go_nowhere() {
 }
 
 #[test]
-fn a_length_beside_chunks_means_nothing_and_ends_the_connection() {
+fn a_length_beside_chunks_is_refused_and_ends_the_connection() {
     let site = Site::new();
     let body = call_body();
     let chunks = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    let refusal = Refusal::of_head(400).names(&["length_beside_chunks", "Content-Length"]);
+    let mut refused = 0;
     for length in [0, 5, body.len(), chunks.len(), 9000] {
         for lines in [
             format!("Transfer-Encoding: chunked\r\nContent-Length: {length}\r\n"),
-            format!("Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n"),
+            format!("CONTENT-LENGTH: {length}\r\nTransfer-Encoding: chunked\r\n"),
+            format!("content-length:{length}\r\ntransfer-encoding:Chunked\r\n"),
         ] {
-            let before = site.upstream.request_count();
-            let mut client = site.gateway.connect();
+            let whole = framed(&lines, &chunks);
             // Were the length believed, this would be one more request, or none.
             let behind = Request::call("smuggled").bytes();
-            client.send_bytes(&[framed(&lines, &chunks), behind].concat());
-            let answer = client.read();
-            assert!([200, 400].contains(&answer.status), "{lines}: {answer:?}");
-            let ending = client.wire.ending();
-            assert!(
-                matches!(ending, Fault::Closed(0) | Fault::Reset),
-                "{ending:?}"
-            );
-            for received in &site.upstream.log().requests[before..] {
-                assert_eq!(received.body, body.as_bytes(), "{lines}");
-                assert!(received.head.request_framing().is_ok());
+            let bytes = [whole, behind].concat();
+            for pieces in [bytes.len(), 100, 7] {
+                let mut client = site.gateway.connect();
+                for piece in bytes.chunks(pieces) {
+                    // It is closed once it was answered.
+                    let _ = client.wire.write(piece);
+                }
+                let answer = client.read();
+                refusal.check(&lines, &answer);
+                let ending = client.wire.ending();
+                assert!(
+                    matches!(ending, Fault::Closed(0) | Fault::Reset),
+                    "{ending:?}"
+                );
+                refused += 1;
             }
         }
+    }
+    assert_eq!(site.records(refused).len(), refused);
+    assert_eq!(site.upstream.request_count(), 0);
+}
+
+/// The head of a request that stands behind another is not seen as it came. The chunks are what
+/// counts then, as they are for the library, and nothing behind them is read.
+#[test]
+fn a_length_beside_chunks_in_a_pipeline_means_nothing_and_ends_the_connection() {
+    let site = Site::new();
+    let body = call_body();
+    let chunks = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    let lines = "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n";
+    let first = Request::call("first").bytes();
+    let behind = Request::call("smuggled").bytes();
+    let mut client = site.gateway.connect();
+    client.send_bytes(&[first, framed(lines, &chunks), behind].concat());
+    assert_eq!(client.read().status, 200);
+    let answer = client.read();
+    assert!([200, 400].contains(&answer.status), "{answer:?}");
+    let ending = client.wire.ending();
+    assert!(
+        matches!(ending, Fault::Closed(0) | Fault::Reset),
+        "{ending:?}"
+    );
+    for received in &site.upstream.log().requests[1..] {
+        assert_eq!(received.body, body.as_bytes());
+        assert!(received.head.request_framing().is_ok());
     }
     assert_eq!(site.upstream.runs("smuggled"), 0);
 }

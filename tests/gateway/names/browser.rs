@@ -3,14 +3,20 @@
 //! The page's own server keeps what the page reports, so that a test waits for that and for nothing
 //! else. The browser is Debian's; `tests/run` installs it.
 
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{Play, Received, Reply, Site, Upstream, eventually};
+use crate::harness::{Play, Reply, Site, Upstream, eventually};
 
 const BROWSER: &str = "chromium";
+/// A browser starts many processes, and all tests run at once.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A browser that shows one page; it is ended when this is dropped.
 struct Browser {
@@ -58,37 +64,46 @@ impl Drop for Browser {
     }
 }
 
-/// A server that shows this page, with `GATEWAY` replaced, and takes its report.
-fn page(script: &str, gateway: &str) -> Upstream {
-    let script = script.replace("GATEWAY", gateway);
-    let html = format!("<!doctype html><meta charset=utf-8><script type=module>{script}</script>");
+/// The server of the page, which takes its report.
+fn page() -> Upstream {
+    let html = format!("<!doctype html><meta charset=utf-8><script type=module>{CALLS}</script>");
     Upstream::with(move |request| match request.target.as_str() {
-        "/" => Reply::with_lines(200, "Content-Type: text/html\r\n", &html),
         "/report" => Reply::with_lines(204, "", ""),
+        target if target.starts_with("/?") => {
+            Reply::with_lines(200, "Content-Type: text/html\r\n", &html)
+        }
         _ => Reply::with_lines(404, "", ""),
     })
 }
 
-/// What the page reports once it is done.
-fn report(page: &Upstream, host: &str) -> Value {
-    let url = format!("http://{host}:{}/", page.address.port());
+/// What the page reports once it has called this gateway.
+fn report(page: &Upstream, gateway: SocketAddr) -> Value {
+    let url = format!("http://localhost:{}/?{gateway}", page.address.port());
+    // One browser at a time is work enough for a machine that runs other tests beside it.
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let _browser = Browser::show(&url);
-    page.wait("the page's report", |log| {
-        log.requests
-            .iter()
-            .any(|request| request.target == "/report" && request.complete)
-    });
-    let log = page.log();
-    let report = log
-        .requests
-        .iter()
-        .find(|request| request.target == "/report");
-    report.map(Received::json).expect("a report")
+    let begun = Instant::now();
+    loop {
+        let log = page.log();
+        let mut requests = log.requests.iter();
+        let report = requests.find(|request| request.target == "/report" && request.complete);
+        if let Some(report) = report {
+            return report.json();
+        }
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "no report of the page: {log:#?}"
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
 }
+
+static TURN: Mutex<()> = Mutex::new(());
 
 /// One call as a modern client in a page makes it, what it reads of the answer, and a refusal.
 const CALLS: &str = r#"
-const url = "http://GATEWAY/mcp";
+const gateway = "http://" + location.search.slice(1);
+const url = gateway + "/mcp";
 const call = (id, name, headers = {}) => fetch(url, {
   method: "POST",
   headers: {
@@ -111,13 +126,13 @@ out.refused = await tried(async () => {
 });
 out.unlisted = await tried(async () => (await call(3, "echo", { "X-Unlisted": "1" })).status);
 out.get = await tried(async () => (await fetch(url, { headers: { "MCP-Protocol-Version": "2025-11-25", "Last-Event-ID": "7" } })).status);
-out.health = await tried(async () => (await (await fetch("http://GATEWAY/health")).text()));
+out.health = await tried(async () => (await (await fetch(gateway + "/health")).text()));
 out.stream = await tried(async () => {
   const answer = await call(4, "stream");
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let seen = "";
   while (!seen.includes("one")) seen += (await reader.read()).value;
-  await fetch("http://GATEWAY/health?seen=one");
+  await fetch(gateway + "/health?seen=one");
   while (!seen.includes("two")) seen += (await reader.read()).value;
   return { type: answer.headers.get("content-type"), end: (await reader.read()).done, seen };
 });
@@ -173,24 +188,10 @@ fn before(origins: Value) -> Site {
 
 #[test]
 fn a_page_of_a_listed_origin_calls_and_reads() {
-    // The page must know the gateway, and the gateway the page's origin: a port is chosen first.
-    let placeholder = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let listen = placeholder.local_addr().expect("a bound socket");
-    drop(placeholder);
-    let page = page(CALLS, &listen.to_string());
+    let page = page();
     let origin = format!("http://localhost:{}", page.address.port());
-    let site = Site::before(server(), |policy| {
-        policy
-            .listen("address", listen.to_string())
-            .set(
-                "/routes",
-                json!([
-                    {"name": "main", "path": "/mcp", "upstream": "up", "origins": [origin]},
-                    {"name": "health", "pass": true, "path": "/health", "upstream": "up", "origins": [origin]},
-                ]),
-            )
-    });
-    let report = report(&page, "localhost");
+    let site = before(json!([origin]));
+    let report = report(&page, site.gateway.address);
     let call = &report["call"];
     assert_eq!(
         (&call["status"], &call["id"]),
@@ -246,8 +247,7 @@ fn a_page_of_a_listed_origin_calls_and_reads() {
 #[test]
 fn a_page_of_another_origin_reaches_nothing() {
     let site = before(json!(["https://app.example.com"]));
-    let page = page(CALLS, &site.gateway.address.to_string());
-    let report = report(&page, "localhost");
+    let report = report(&page(), site.gateway.address);
     for what in ["call", "refused", "unlisted", "get", "health", "stream"] {
         let why = report[what].as_str().unwrap_or_default();
         assert!(why.contains("TypeError"), "{what}: {report:#}");

@@ -1,6 +1,6 @@
 //! Bodies that pass unread: they stream, within bounds, and nothing of a cut one looks complete.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -16,16 +16,15 @@ fn chunked() -> Vec<u8> {
     head.replace("Content-Length: 0\r\n", "").into_bytes()
 }
 
+fn routes(bounds: serde_json::Value) -> serde_json::Value {
+    json!([
+        {"name": "up", "pass": true, "path": "/oauth/*", "upstream": "up", "bounds": bounds},
+        {"name": "main", "path": "/mcp", "upstream": "up"},
+    ])
+}
+
 fn bounded(bounds: serde_json::Value) -> Site {
-    Site::before(echoing(), |policy| {
-        policy.set(
-            "/routes",
-            json!([
-                {"name": "up", "pass": true, "path": "/oauth/*", "upstream": "up", "bounds": bounds},
-                {"name": "main", "path": "/mcp", "upstream": "up"},
-            ]),
-        )
-    })
+    Site::before(echoing(), |policy| policy.set("/routes", routes(bounds)))
 }
 
 #[test]
@@ -60,7 +59,9 @@ fn bytes_reach_the_server_before_the_body_has_ended_and_answers_come_as_they_do(
 
 #[test]
 fn a_body_that_is_too_long_leaves_no_complete_request() {
-    let site = bounded(json!({"body_bytes_max": "64Ki", "buffer_bytes": "4Ki"}));
+    let site = bounded(
+        json!({"body_bytes_max": "8Ki", "buffer_bytes": "4Ki", "stream_bytes_max": "64Ki"}),
+    );
     let announced = Request::new("POST", "/oauth/upload").body(vec![b'x'; 65_537]);
     let answer = site.gateway.ask(&announced);
     assert_eq!(answer.status, 413, "{answer:?}");
@@ -188,4 +189,56 @@ fn a_client_is_asked_for_its_body_by_the_server_that_wants_it() {
     assert_eq!(answer.status, 418, "{answer:?}");
     assert_eq!(site.upstream.last().body, b"the body");
     assert!(!site.upstream.last().head.has("expect"));
+}
+
+#[test]
+fn time_for_an_answer_is_counted_from_the_last_of_the_body() {
+    let timeout = Duration::from_secs(2);
+    let site = Site::before(echoing(), |policy| {
+        policy
+            .upstream("response_header_timeout", "2s")
+            .set("/routes", routes(json!({})))
+    });
+    let mut client = site.gateway.connect();
+    client.send_bytes(&chunked());
+    let begun = Instant::now();
+    let mut chunks = 0;
+    while begun.elapsed() < timeout * 2 {
+        client.send_bytes(b"5\r\nchunk\r\n");
+        chunks += 1;
+        std::thread::sleep(timeout / 20);
+    }
+    client.send_bytes(b"0\r\n\r\n");
+    let answer = client.read();
+    assert_eq!(answer.status, 418, "{answer:?}");
+    let received = site.upstream.last();
+    assert!(received.complete && received.body.len() == chunks * 5);
+}
+
+#[test]
+fn a_server_that_never_answers_is_told_of_and_given_up() {
+    let site = Site::before(Upstream::with(|_| Reply::silence()), |policy| {
+        policy
+            .upstream("response_header_timeout", "50ms")
+            .set("/routes", routes(json!({})))
+    });
+    for body in ["", "the body"] {
+        let answer = site
+            .gateway
+            .ask(&Request::new("POST", "/oauth/upload").body(body));
+        assert_eq!(answer.status, 504, "{answer:?}");
+        assert_eq!(answer.json()["reason"], "upstream_timeout");
+        site.upstream
+            .wait("the request was given up", |log| log.open() == 0);
+    }
+}
+
+#[test]
+fn without_streams_a_body_passes_up_to_what_is_held_of_others() {
+    let site = bounded(json!({"body_bytes_max": "64Ki", "stream_bytes_max": 0}));
+    let upload = |bytes| Request::new("POST", "/oauth/upload").body(vec![b'x'; bytes]);
+    assert_eq!(site.gateway.ask(&upload(65_536)).status, 418);
+    let answer = site.gateway.ask(&upload(65_537));
+    assert_eq!(answer.status, 413, "{answer:?}");
+    assert_eq!(site.upstream.request_count(), 1);
 }

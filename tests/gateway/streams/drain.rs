@@ -1,99 +1,34 @@
 //! The end of streams that have none of their own, once the process is told to end.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use weirgate::gateway::pipeline::Gateway;
-use weirgate::net::listener::{self, Phase, Shared};
-use weirgate::observe::Log;
-use weirgate::policy::file::Addresses;
-use weirgate::policy::plan::{LogFormat, Plan, StreamEnd};
+use serde_json::json;
 
 use crate::harness::wire::BodyReader;
-use crate::harness::{Client, Fault, Play, Reply, Request, Upstream, eventually};
+use crate::harness::{Client, Fault, Gateway, Play, Policy, Reply, Request, Upstream};
 
 const ID: &str = "9223372036854775807";
 
-/// A gateway in this process, which is told to end without ending.
-struct Draining {
-    address: SocketAddr,
-    drain: CancellationToken,
-    log: Log,
-    directory: TempDir,
-    _phase: watch::Sender<Phase>,
-    _runtime: Runtime,
+/// A gateway that ends such streams so, and the others when they end or after 5 s.
+fn before(upstream: &Upstream, streams: &str) -> Gateway {
+    let shutdown = json!({"notice": "1ms", "timeout": "5s", "streams": streams});
+    Gateway::start(&Policy::new(upstream).set("/shutdown", shutdown))
 }
 
-impl Draining {
-    fn before(upstream: &Upstream, streams: StreamEnd) -> Draining {
-        let directory = TempDir::new().unwrap();
-        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let addresses = Addresses {
-            listen: any,
-            status: any,
-        };
-        let mut plan = Plan::for_single_upstream(&upstream.url(), addresses)
-            .unwrap()
-            .plan;
-        plan.shutdown.streams = streams;
-        plan.log.access = LogFormat::Json;
-        plan.log.file = Some(directory.path().join("log"));
-        let (log, drain) = (Log::start(&plan.log).unwrap(), CancellationToken::new());
-        let gateway = Gateway::start(&plan, log.clone(), drain.clone()).unwrap();
-        let runtime = Runtime::new().unwrap();
-        let listener = runtime
-            .block_on(TcpListener::bind(plan.listen.address))
-            .unwrap();
-        let address = listener.local_addr().unwrap();
-        let (phase, phases) = watch::channel(Phase::Serving);
-        let shared = Shared {
-            phases,
-            tasks: TaskTracker::new(),
-            descriptors: None,
-        };
-        let serving = listener::serve(listener, plan.listen.clone(), None, gateway, shared);
-        runtime.spawn(serving);
-        Draining {
-            _phase: phase,
-            address,
-            drain,
-            log,
-            directory,
-            _runtime: runtime,
-        }
-    }
+/// A stream that is open, with its first event.
+fn open(gateway: &Gateway, request: &Request) -> (Client, BodyReader) {
+    let mut client = gateway.connect();
+    client.send(request);
+    let (_, mut body) = client.read_head();
+    client.read_until(&mut body, b"data: 1\n\n");
+    (client, body)
+}
 
-    /// A stream that is open, with its first event.
-    fn open(&self, request: &Request) -> (Client, BodyReader) {
-        let mut client = Client::connect(self.address);
-        client.send(request);
-        let (_, mut body) = client.read_head();
-        client.read_until(&mut body, b"data: 1\n\n");
-        (client, body)
-    }
-
-    /// The `end` of the only record.
-    fn end(&self) -> String {
-        let mut end = None;
-        eventually("a record", || {
-            self.log.flush(std::time::Duration::from_secs(1));
-            let text = std::fs::read_to_string(self.directory.path().join("log")).unwrap();
-            let record = text
-                .lines()
-                .next()
-                .and_then(|line| serde_json::from_str::<Value>(line).ok());
-            end = record.and_then(|record| record["end"].as_str().map(str::to_owned));
-            end.is_some()
-        });
-        end.unwrap()
-    }
+/// The process has ended as it should, and this stands in its only record.
+fn ended(mut gateway: Gateway) -> String {
+    assert_eq!(gateway.ended(), Some(0));
+    let record = gateway.wait_for_records(1).remove(0);
+    record["end"].as_str().unwrap_or_default().to_owned()
 }
 
 fn listen() -> Request {
@@ -125,9 +60,9 @@ fn begins() -> Upstream {
 #[test]
 fn a_subscription_ends_with_its_result() {
     let upstream = begins();
-    let gateway = Draining::before(&upstream, StreamEnd::End);
-    let (mut client, mut body) = gateway.open(&listen());
-    gateway.drain.cancel();
+    let gateway = before(&upstream, "end");
+    let (mut client, mut body) = open(&gateway, &listen());
+    gateway.signal("TERM");
     let (last, end) = rest(&mut client, &mut body);
     assert_eq!(end, Ok(()));
     let expected = format!(
@@ -136,19 +71,19 @@ fn a_subscription_ends_with_its_result() {
     );
     assert_eq!(last, expected);
     upstream.wait("the end of the stream", |log| log.ended(0).is_some());
-    assert_eq!(gateway.end(), "shut_down");
+    assert_eq!(ended(gateway), "shut_down");
 }
 
 #[test]
 fn a_result_waits_for_the_end_of_an_event() {
     let (upstream, plays) = Upstream::controlled();
-    let gateway = Draining::before(&upstream, StreamEnd::End);
+    let gateway = before(&upstream, "end");
     plays.send(Play::sse_head()).unwrap();
     plays.send(Play::chunk("data: 1\n\n")).unwrap();
-    let (mut client, mut body) = gateway.open(&listen());
+    let (mut client, mut body) = open(&gateway, &listen());
     plays.send(Play::chunk("data: ha")).unwrap();
     client.read_until(&mut body, b"data: ha");
-    gateway.drain.cancel();
+    gateway.signal("TERM");
     plays.send(Play::chunk("lf\n\n")).unwrap();
     let (last, end) = rest(&mut client, &mut body);
     assert_eq!(end, Ok(()));
@@ -158,54 +93,46 @@ fn a_result_waits_for_the_end_of_an_event() {
 #[test]
 fn a_subscription_that_breaks_tells_the_client_to_listen_again() {
     let upstream = begins();
-    let gateway = Draining::before(&upstream, StreamEnd::Break);
     for request in [listen(), Request::get()] {
-        let gateway = Draining::before(&upstream, StreamEnd::Break);
-        let (mut client, mut body) = gateway.open(&request);
-        gateway.drain.cancel();
+        let gateway = before(&upstream, "break");
+        let (mut client, mut body) = open(&gateway, &request);
+        gateway.signal("TERM");
         let (last, end) = rest(&mut client, &mut body);
         assert!(last.is_empty() && is_broken(&end), "{last} {end:?}");
-        assert_eq!(gateway.end(), "shut_down");
+        assert_eq!(ended(gateway), "shut_down");
     }
     upstream.wait("the end of the streams", |log| log.open() == 0);
-    // One that comes when the end has begun fares the same.
-    gateway.drain.cancel();
-    let mut client = Client::connect(gateway.address);
-    client.send(&listen());
-    let (head, mut body) = client.read_head();
-    assert_eq!(head.status(), 200);
-    assert!(is_broken(&rest(&mut client, &mut body).1));
 }
 
 #[test]
 fn the_stream_of_a_legacy_server_ends_between_events() {
     let (upstream, plays) = Upstream::controlled();
-    let gateway = Draining::before(&upstream, StreamEnd::End);
+    let gateway = before(&upstream, "end");
     plays.send(Play::sse_head()).unwrap();
     plays.send(Play::chunk("data: 1\n\n")).unwrap();
-    let (mut client, mut body) = gateway.open(&Request::get());
+    let (mut client, mut body) = open(&gateway, &Request::get());
     plays.send(Play::chunk("data: ha")).unwrap();
     client.read_until(&mut body, b"data: ha");
-    gateway.drain.cancel();
+    gateway.signal("TERM");
     plays.send(Play::chunk("lf\n\n")).unwrap();
     assert_eq!(rest(&mut client, &mut body), ("lf\n\n".to_owned(), Ok(())));
 }
 
 #[test]
 fn other_streams_go_on() {
-    for streams in [StreamEnd::End, StreamEnd::Break] {
+    for streams in ["end", "break"] {
         for request in [Request::call("long"), Request::legacy_call("long")] {
             let (upstream, plays) = Upstream::controlled();
-            let gateway = Draining::before(&upstream, streams);
+            let gateway = before(&upstream, streams);
             plays.send(Play::sse_head()).unwrap();
             plays.send(Play::chunk("data: 1\n\n")).unwrap();
-            let (mut client, mut body) = gateway.open(&request);
-            gateway.drain.cancel();
+            let (mut client, mut body) = open(&gateway, &request);
+            gateway.signal("TERM");
             plays.send(Play::chunk("data: 2\n\n")).unwrap();
             plays.send(Play::end()).unwrap();
             let whole = ("data: 2\n\n".to_owned(), Ok(()));
             assert_eq!(rest(&mut client, &mut body), whole);
-            assert_eq!(gateway.end(), "complete");
+            assert_eq!(ended(gateway), "complete");
         }
     }
 }
@@ -218,20 +145,20 @@ fn a_fault_of_the_upstream_is_no_graceful_end() {
         ("garbage", vec![Play::Send(b"zz\r\n".to_vec())]),
     ] {
         let (upstream, plays) = Upstream::controlled();
-        let gateway = Draining::before(&upstream, StreamEnd::End);
+        let gateway = before(&upstream, "end");
         plays.send(Play::sse_head()).unwrap();
         plays.send(Play::chunk("data: 1\n\n")).unwrap();
-        let (mut client, mut body) = gateway.open(&listen());
+        let (mut client, mut body) = open(&gateway, &listen());
         // In the middle of an event, so that the end has to wait for what the upstream does.
         plays.send(Play::chunk("data: ha")).unwrap();
         client.read_until(&mut body, b"data: ha");
-        gateway.drain.cancel();
+        gateway.signal("TERM");
         for step in ending {
             plays.send(step).unwrap();
         }
         let (last, end) = rest(&mut client, &mut body);
         assert!(last.is_empty() && is_broken(&end), "{what}: {last} {end:?}");
-        assert_eq!(gateway.end(), "upstream_failed", "{what}");
+        assert_eq!(ended(gateway), "upstream_failed", "{what}");
     }
 }
 
@@ -249,9 +176,9 @@ fn what_cannot_end_in_good_order_breaks() {
         let steps = vec![Play::Send(head.into_bytes()), first];
         let upstream = Upstream::with(move |_| Reply::Steps(steps.clone()));
         for request in [listen(), Request::get()] {
-            let gateway = Draining::before(&upstream, StreamEnd::End);
-            let (mut client, mut body) = gateway.open(&request);
-            gateway.drain.cancel();
+            let gateway = before(&upstream, "end");
+            let (mut client, mut body) = open(&gateway, &request);
+            gateway.signal("TERM");
             let (last, end) = rest(&mut client, &mut body);
             assert!(
                 last.is_empty() && is_broken(&end),
@@ -267,11 +194,11 @@ fn a_busy_subscription_ends_too() {
     let steps: Vec<_> = std::iter::once(Play::sse_head()).chain(steps).collect();
     let steps = Arc::new(steps);
     let upstream = Upstream::with(move |_| Reply::Steps(steps.to_vec()));
-    let gateway = Draining::before(&upstream, StreamEnd::End);
-    let (mut client, mut body) = gateway.open(&listen());
-    gateway.drain.cancel();
+    let gateway = before(&upstream, "end");
+    let (mut client, mut body) = open(&gateway, &listen());
+    gateway.signal("TERM");
     let (last, end) = rest(&mut client, &mut body);
     assert_eq!(end, Ok(()));
     assert!(last.ends_with("}}}\n\n"), "{}", last.len());
-    assert_eq!(gateway.end(), "shut_down");
+    assert_eq!(ended(gateway), "shut_down");
 }

@@ -1,7 +1,7 @@
 //! Names and addresses, over real sockets of this machine.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
@@ -140,4 +140,30 @@ async fn the_resolver_of_the_system_knows_this_machine() {
     assert_eq!(stream.peer_addr().unwrap(), open);
     assert!(SockRef::from(&stream).keepalive().unwrap());
     assert!(stream.nodelay().unwrap());
+}
+
+#[tokio::test]
+async fn lookups_that_hang_take_no_more_than_their_share() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counting = begun.clone();
+    let resolve = bounded(move |_, _| {
+        let begun = counting.clone();
+        async move {
+            begun.fetch_add(1, Ordering::SeqCst);
+            std::future::pending().await
+        }
+    });
+    for _ in 0..5 {
+        // Whoever asks gives up after a while, and others come.
+        let asking: Vec<_> = (0..LOOKUPS_MAX).map(|_| resolve("hangs", 1)).collect();
+        for asking in asking {
+            let asked = timeout(Duration::from_millis(5), asking).await;
+            assert!(asked.is_err());
+        }
+    }
+    assert_eq!(begun.load(Ordering::SeqCst), LOOKUPS_MAX);
+    // An address needs no lookup.
+    let found = timeout(PATIENCE, resolve("::1", 80)).await;
+    let expected = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 80));
+    assert_eq!(found.expect("at once").unwrap(), [expected]);
 }
