@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-use super::{before2, plain, record_of};
+use super::{before2, held, plain, record_of};
 use crate::harness::upstream2::{CANCEL, Call, Manners, Reply2, Step, Upstream2, frame};
 use crate::harness::{
     Client, Gateway, Play, Policy, Received, Reply, Request, Upstream, eventually,
@@ -158,7 +158,7 @@ fn an_upload_that_is_not_read_ends_with_its_client() {
             ..Manners::default()
         };
         let upstream = Upstream2::mannered(manners, |_| Reply2::silence());
-        let gateway = before2(&upstream, plain);
+        let gateway = before2(&upstream, held);
         let mut client = gateway.connect();
         client.send(&large("left"));
         upstream.wait("the window to fill", |log| {
@@ -185,7 +185,7 @@ fn an_upload_behind_an_early_answer_ends_with_its_client() {
     let upstream = Upstream2::mannered(manners, |_| {
         Reply2::Steps(vec![Step::sse(), Step::Data(b"data: 1\n\n".to_vec())])
     });
-    let gateway = before2(&upstream, plain);
+    let gateway = before2(&upstream, held);
     let mut client = gateway.connect();
     client.send(&large("left"));
     let (_, mut body) = client.read_head();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
-use super::{broken_off, record_of};
+use super::{broken_off, held, record_of};
 use crate::harness::{
     Framing, Gateway, Play, Policy, Received, Reply, Request, Site, Upstream, contains,
 };
@@ -260,7 +260,7 @@ fn a_server_that_reads_on_behind_its_early_answer_gets_the_whole_request() {
             }
             true
         });
-        let gateway = Gateway::start(&Policy::to_url(&format!("http://{address}/mcp")));
+        let gateway = Gateway::start(&held(Policy::to_url(&format!("http://{address}/mcp"))));
         let answer = gateway.ask(&upload);
         assert_eq!((answer.status, answer.text().as_str()), (status, "{}"));
         assert!(reading.join().unwrap(), "the body was cut short");

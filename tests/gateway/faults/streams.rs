@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{before2, broken_off, plain, record_of, works2};
+use super::{before2, broken_off, held, plain, record_of, works2};
 use crate::harness::upstream2::{
     CANCEL, Call, INTERNAL_ERROR, Manners, NO_ERROR, REFUSED_STREAM, Reply2, Step, Upstream2, frame,
 };
@@ -290,7 +290,7 @@ fn an_answer_that_comes_before_the_request_was_read_is_the_answer() {
                 let steps = [Step::Head(status, Vec::new()), Step::Last(b"{}".to_vec())];
                 Reply2::Steps(steps.into_iter().chain(end.clone()).collect())
             });
-            let gateway = before2(&upstream, plain);
+            let gateway = before2(&upstream, held);
             for _ in 0..10 {
                 let answer = gateway.ask(&large());
                 assert_eq!(
@@ -323,7 +323,9 @@ fn an_upload_that_nobody_reads_ends_with_its_answer() {
     let upstream = Upstream2::mannered(manners, |_| {
         Reply2::Steps(vec![Step::json(), Step::Last(b"{}".to_vec())])
     });
-    let gateway = before2(&upstream, |policy| policy.upstream("idle_timeout", "300ms"));
+    let gateway = before2(&upstream, |policy| {
+        held(policy).upstream("idle_timeout", "300ms")
+    });
     assert_eq!(gateway.ask(&large()).status, 200);
     upstream.wait("the reset of the stream", |log| {
         log.calls[0].reset == Some(CANCEL)
