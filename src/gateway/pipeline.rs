@@ -133,7 +133,9 @@ impl listener::Serve for Gateway {
             problem: false,
             closes: false,
         };
-        let answered = answer(
+        // The library keeps the room of this future for as long as its connection lasts. What is
+        // boxed is given back when the answer begins, so that a silent stream does not hold it.
+        let answered = Box::pin(answer(
             &self.0,
             head,
             body,
@@ -141,7 +143,7 @@ impl listener::Serve for Gateway {
             &mut exchange,
             &mut to,
             &mut page,
-        );
+        ));
         let mut response = match answered.await {
             Ok(response) => response,
             Err(refusal) => {
