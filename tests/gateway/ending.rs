@@ -87,7 +87,7 @@ fn open(client: &mut Client, bytes: &[u8]) -> crate::harness::wire::BodyReader {
 
 #[test]
 fn it_is_told_first_and_work_is_still_taken() {
-    let mut house = House::with(LONG, LONG);
+    let house = House::with(LONG, LONG);
     assert_eq!(house.probe("/readyz"), 200);
     let mut kept = house.gateway.connect();
     assert_eq!(kept.exchange(&Request::call("echo")).status, 200);

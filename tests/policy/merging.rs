@@ -85,30 +85,7 @@ fn every_key_reaches_the_plan() {
         assert!(EVERY_KEY.contains(&format!("{}:", last)), "{key}");
     }
     let plan = every_key().load().unwrap().plan;
-    assert_eq!(plan.listen.address, "[::1]:8081".parse().unwrap());
-    assert_eq!(
-        (plan.listen.header_count_max, plan.listen.header_bytes_max),
-        (50, 16 << 10)
-    );
-    assert_eq!(plan.listen.header_read_timeout, Duration::from_secs(5));
-    let listen = &plan.listen;
-    assert_eq!(
-        (listen.handshake_timeout, listen.write_idle_timeout),
-        (Duration::from_secs(6), Duration::from_secs(7))
-    );
-    assert_eq!(
-        (
-            listen.http2_streams_max,
-            listen.connections_max,
-            listen.connections_per_source_max,
-            listen.requests_max
-        ),
-        (8, 9, 7, 6)
-    );
-    assert_eq!(
-        (plan.shutdown.notice, plan.shutdown.timeout),
-        (Duration::from_secs(1), Duration::from_secs(2))
-    );
+    listen_reaches_the_plan(&plan);
     assert_eq!(plan.status.port(), 0);
     let log = format!("{:?}", plan.log);
     assert_eq!(
@@ -155,6 +132,33 @@ fn every_key_reaches_the_plan() {
     );
     assert_eq!((upstream.http, upstream.http2_streams_max), (Http::V2, 7));
     assert_eq!(upstream.http2_ping_interval, Duration::from_secs(5));
+}
+
+fn listen_reaches_the_plan(plan: &Plan) {
+    assert_eq!(plan.listen.address, "[::1]:8081".parse().unwrap());
+    assert_eq!(
+        (plan.listen.header_count_max, plan.listen.header_bytes_max),
+        (50, 16 << 10)
+    );
+    assert_eq!(plan.listen.header_read_timeout, Duration::from_secs(5));
+    let listen = &plan.listen;
+    assert_eq!(
+        (listen.handshake_timeout, listen.write_idle_timeout),
+        (Duration::from_secs(6), Duration::from_secs(7))
+    );
+    assert_eq!(
+        (
+            listen.http2_streams_max,
+            listen.connections_max,
+            listen.connections_per_source_max,
+            listen.requests_max
+        ),
+        (8, 9, 7, 6)
+    );
+    assert_eq!(
+        (plan.shutdown.notice, plan.shutdown.timeout),
+        (Duration::from_secs(1), Duration::from_secs(2))
+    );
 }
 
 #[test]
