@@ -14,6 +14,8 @@
 //! head + Frame ── gateway::place ──▶ Placed   modern or legacy, and which version
 //! head + Frame + Placed ── gateway::agree ──▶ Routing   headers held against the body
 //! Placed ── accept                            does the route serve this version and method
+//! large body ── gateway::claim ──▶ Claim      decided on by its headers; gateway::upload holds it
+//!                                             against them while it passes
 //! all of it ── gateway::forward ──▶ answer    the same bytes, headers rebuilt from them
 //! answer ── gateway::relay ──▶ client         bytes as they come
 //! every exchange ── observe ──▶ record        closed once, whatever ended it

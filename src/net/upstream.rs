@@ -286,10 +286,12 @@ impl<B: Outbound> Pool<B> {
     async fn open(self: &Arc<Self>) -> Result<Lease<B>, Failure> {
         let upstream = &*self.upstream;
         // Where a connection will serve one request at a time, nobody waits for others'.
-        let _opening = match self.will_share() {
+        let opening = match self.will_share() {
             true => Some(self.opening.acquire().await),
             false => None,
         };
+        // While this one waited, the first may have shown that nothing is shared.
+        let _opening = opening.filter(|_| self.will_share());
         if let Some(slot) = self.lock().slot(upstream.http2_streams_max) {
             return Ok(self.leased(slot.reused(), Line::Http2(Box::new(slot))));
         }

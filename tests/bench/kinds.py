@@ -161,7 +161,6 @@ class Events(Persistent):
 
     sizes = {"peak_bytes": "peak memory MiB"}
     measures = stretches("event", f"paced at {EVENT_STREAMS * EVENTS_PER_SECOND}/s")
-    goals = (Goal("p99 of an event, paced", "paced.p99_us", 1.2),)
 
     def try_once(self, peer: Peer):
         self._stretch(peer, 0.2, 100, streams=1)

@@ -23,6 +23,11 @@ fn plain(policy: Policy) -> Policy {
     policy
 }
 
+/// A policy under which every body is held whole before it is sent.
+fn held(policy: Policy) -> Policy {
+    policy.bound("stream_bytes_max", 0)
+}
+
 /// A call of this tool, which was never called before, runs it once.
 fn works2(gateway: &Gateway, upstream: &Upstream2, tool: &str) {
     let answer = gateway.ask(&Request::call(tool));

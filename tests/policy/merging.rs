@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use weirgate::policy::file::{Addresses, keys, load};
 use weirgate::policy::plan::{
-    Hosts, Http, LegacyHeaders, LegacyRefusals, Missing, Origins, Plan, StreamEnd, Streams,
+    Hosts, Http, LegacyHeaders, LegacyRefusals, Missing, Origins, Plan, Route, StreamEnd, Streams,
 };
+use weirgate::policy::tls::Demand;
 use weirgate::protocol::version::{Version, Versions};
 
 use crate::certificates::Authority;
@@ -85,14 +86,63 @@ fn every_key_reaches_the_plan() {
         assert!(EVERY_KEY.contains(&format!("{}:", last)), "{key}");
     }
     let plan = every_key().load().unwrap().plan;
-    listen_reaches_the_plan(&plan);
+    the_gateway_as_a_whole(&plan);
+    let route = &plan.routes[0];
+    the_route(route);
+    let upstream = &route.upstream;
+    assert_eq!(
+        (upstream.path.as_str(), upstream.query.as_deref()),
+        ("/mcp", Some("x=1"))
+    );
+    assert_eq!(upstream.connect_timeout, Duration::from_millis(250));
+    assert_eq!(upstream.response_header_timeout, Duration::from_secs(60));
+    assert_eq!(
+        (upstream.idle_timeout, upstream.idle_connections_max),
+        (Duration::from_secs(1), 0)
+    );
+    assert_eq!((upstream.http, upstream.http2_streams_max), (Http::V2, 7));
+    assert_eq!(upstream.http2_ping_interval, Duration::from_secs(5));
+    let tls = upstream.tls.as_ref().unwrap();
+    assert_eq!(tls.server_name.to_str(), "weather.example");
+    assert!(tls.authorities.is_some() && tls.identity.is_some());
+}
+
+fn the_gateway_as_a_whole(plan: &Plan) {
+    assert_eq!(plan.listen.address, "[::1]:8081".parse().unwrap());
+    assert_eq!(
+        (plan.listen.header_count_max, plan.listen.header_bytes_max),
+        (50, 16 << 10)
+    );
+    assert_eq!(plan.listen.header_read_timeout, Duration::from_secs(5));
+    let listen = &plan.listen;
+    assert_eq!(
+        (listen.handshake_timeout, listen.write_idle_timeout),
+        (Duration::from_secs(6), Duration::from_secs(7))
+    );
+    assert_eq!(
+        (
+            listen.http2_streams_max,
+            listen.connections_max,
+            listen.connections_per_source_max,
+            listen.requests_max
+        ),
+        (8, 9, 7, 6)
+    );
+    assert_eq!(
+        (plan.shutdown.notice, plan.shutdown.timeout),
+        (Duration::from_secs(1), Duration::from_secs(2))
+    );
     assert_eq!(plan.status.port(), 0);
     let log = format!("{:?}", plan.log);
     assert_eq!(
         log,
         r#"Log { access: Off, file: Some("access.log"), backlog_bytes_max: 2097152 }"#
     );
-    let route = &plan.routes[0];
+    let clients = listen.tls.as_ref().unwrap().clients.as_ref().unwrap();
+    assert_eq!(clients.demand, Demand::Optional);
+}
+
+fn the_route(route: &Route) {
     assert_eq!(route.path, "/x");
     assert_eq!(
         route.hosts,
@@ -118,46 +168,6 @@ fn every_key_reaches_the_plan() {
          drain_bytes_max: 0, drain_timeout: 2s, message: Bounds { depth_max: 32, \
          keys_max: 64, method_bytes_max: 64, name_bytes_max: 1024, id_bytes_max: 64 }, \
          sessions_max: 5, session_idle_timeout: 3600s }"
-    );
-    let upstream = &route.upstream;
-    assert_eq!(
-        (upstream.path.as_str(), upstream.query.as_deref()),
-        ("/mcp", Some("x=1"))
-    );
-    assert_eq!(upstream.connect_timeout, Duration::from_millis(250));
-    assert_eq!(upstream.response_header_timeout, Duration::from_secs(60));
-    assert_eq!(
-        (upstream.idle_timeout, upstream.idle_connections_max),
-        (Duration::from_secs(1), 0)
-    );
-    assert_eq!((upstream.http, upstream.http2_streams_max), (Http::V2, 7));
-    assert_eq!(upstream.http2_ping_interval, Duration::from_secs(5));
-}
-
-fn listen_reaches_the_plan(plan: &Plan) {
-    assert_eq!(plan.listen.address, "[::1]:8081".parse().unwrap());
-    assert_eq!(
-        (plan.listen.header_count_max, plan.listen.header_bytes_max),
-        (50, 16 << 10)
-    );
-    assert_eq!(plan.listen.header_read_timeout, Duration::from_secs(5));
-    let listen = &plan.listen;
-    assert_eq!(
-        (listen.handshake_timeout, listen.write_idle_timeout),
-        (Duration::from_secs(6), Duration::from_secs(7))
-    );
-    assert_eq!(
-        (
-            listen.http2_streams_max,
-            listen.connections_max,
-            listen.connections_per_source_max,
-            listen.requests_max
-        ),
-        (8, 9, 7, 6)
-    );
-    assert_eq!(
-        (plan.shutdown.notice, plan.shutdown.timeout),
-        (Duration::from_secs(1), Duration::from_secs(2))
     );
 }
 

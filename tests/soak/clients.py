@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import http2
 from http1 import SILENCE_MAX, Ended, Target, read_head, read_pieces, request
-from messages import BROKEN, HUNG, LEGACY, REFUSED, RIGHT, WRONG, Call, Ledger
+from messages import BROKEN, HUNG, LEGACY, REFUSED, RIGHT, Call, Ledger
 
 GOOD_TOOLS = ("echo", "echo", "echo", "echo_slowly", "echo_much", "trickle", "count")
 HTTP2_CALLS = 8
@@ -28,8 +28,7 @@ FAULTS = {
     # Nothing was done, so these may be tried elsewhere, in vain.
     "go_away_before_it": {REFUSED, BROKEN},
     "refuse_stream": {REFUSED, BROKEN},
-    # The upstream's own answer names no request.
-    "answer_early": {REFUSED, BROKEN, WRONG},
+    "answer_early": {REFUSED, BROKEN},
 }
 HTTP2_ONLY = {"go_away_and_echo", "go_away_before_it", "refuse_stream"}
 HTTP1_ONLY = {"talk_garbage", "say_too_little"}

@@ -341,10 +341,10 @@ class Upstream:
         reply.refuse()
 
     async def answer_early(self, pieces, reply):
-        """Refuses an upload after its first bytes."""
+        """Refuses an upload after its first bytes; the id, which is still to come, is always this one."""
         async for _ in pieces:
             break
-        answer = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"enough"}}'
+        answer = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"enough"}}'
         await reply.head("application/json", len(answer), status="400 Bad Request")
         await reply.data(answer)
         await reply.end()

@@ -105,6 +105,16 @@ fn late_messages() -> Vec<(&'static str, Request)> {
             "a lone surrogate",
             good().edit("\"name\":\"echo\"", "\"name\":\"\\ud800\""),
         ),
+    ]
+}
+
+/// The same of the bytes.
+fn late_bytes() -> Vec<(&'static str, Request)> {
+    let large = "y".repeat(300 << 10);
+    let arguments = |arguments: String| {
+        with_arguments("echo", &format!("{{\"a\":\"{large}\",\"b\":{arguments}}}"))
+    };
+    vec![
         ("no JSON", arguments("tru".into())),
         ("a control character", arguments("\"\n\"".into())),
         ("a bad number", arguments("1.".into())),
@@ -175,7 +185,10 @@ fn a_flaw_at_the_end_leaves_no_complete_request() {
         before(&sink, |policy| policy),
         before(&sink, |policy| policy.bound("stream_bytes_max", 0)),
     );
-    let late = late_members().into_iter().chain(late_messages());
+    let late = late_members()
+        .into_iter()
+        .chain(late_messages())
+        .chain(late_bytes());
     for (number, (what, request)) in late.enumerate() {
         for (round, framed) in FRAMINGS.into_iter().enumerate() {
             let before = sink.requests().len();

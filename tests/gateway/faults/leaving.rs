@@ -40,10 +40,11 @@ fn leave(client: Client, way: Leaving) -> Option<Client> {
     }
 }
 
-/// A call with more in it than the upstream takes before it reads.
+/// A call with more in it than the upstream takes before it reads, which the gateway takes whole
+/// before it sends any of it.
 fn large(tool: &str) -> Request {
     let large = format!("\"arguments\":{{\"a\":\"{}\"}}", "x".repeat(4_000_000));
-    Request::call(tool).edit("\"arguments\":{}", &large)
+    Request::legacy_call(tool).edit("\"arguments\":{}", &large)
 }
 
 /// Where an exchange stands when its client leaves.

@@ -229,10 +229,10 @@ fn a_head_without_end_is_no_answer() {
     }
 }
 
-/// A call with more in it than sockets hold.
-fn large(tool: &str) -> Request {
+/// This call with more in it than sockets hold.
+fn large(call: Request) -> Request {
     let large = format!("\"arguments\":{{\"a\":\"{}\"}}", "x".repeat(4_000_000));
-    Request::call(tool).edit("\"arguments\":{}", &large)
+    call.edit("\"arguments\":{}", &large)
 }
 
 #[test]
@@ -240,7 +240,8 @@ fn a_server_that_reads_on_behind_its_early_answer_gets_the_whole_request() {
     for status in [200, 413] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let upload = large("ill");
+        // Of a legacy call, all is there before any of it is sent.
+        let upload = large(Request::legacy_call("ill"));
         let body = upload.body.clone();
         let reading = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
@@ -273,7 +274,7 @@ fn a_server_that_never_reads_is_a_timeout() {
     SockRef::from(&listener).set_recv_buffer_size(4096).unwrap();
     let policy = Policy::to_url(&format!("http://{}/mcp", listener.local_addr().unwrap()));
     let gateway = Gateway::start(&policy.upstream("response_header_timeout", "300ms"));
-    let answer = gateway.ask(&large("ill"));
+    let answer = gateway.ask(&large(Request::call("ill")));
     assert_eq!(
         (answer.status, answer.code()),
         (504, Some(504)),
