@@ -138,9 +138,11 @@ fn what_is_in_flight_is_finished_and_nothing_else_is_taken() {
     );
     assert!(house.gateway.runs());
     uploading.send_bytes(&upload[upload.len() - 10..]);
+    let uploaded = uploading.read();
+    // Only now, because the connection to the upstream on which this one is answered stays occupied.
     house.answer();
-    for client in [&mut uploading, &mut slow] {
-        let answer = client.read();
+    let answered = slow.read();
+    for (client, answer) in [(&mut uploading, uploaded), (&mut slow, answered)] {
         assert_eq!(answer.status, 200, "{answer:?}");
         assert_eq!(answer.head.value("connection").as_deref(), Some("close"));
         assert_eq!(client.wire.ending(), Fault::Closed(0));
@@ -208,11 +210,13 @@ fn streams_of_http2_are_reset_when_they_are_broken_off() {
         .collect();
     house.gateway.signal("TERM");
     for stream in &mut streams {
+        // The connection may go before the client has read the resets; that is no clean end either.
         let (reason, came) = stream.read_to_reset();
-        assert_eq!(
-            (reason, came.as_slice()),
-            (Reason::CANCEL, &b"data: 1\n\n"[..])
+        assert!(
+            [Reason::CANCEL, Reason::CONNECT_ERROR].contains(&reason),
+            "{reason:?}"
         );
+        assert_eq!(came, b"data: 1\n\n");
     }
     house.ends("shut_down");
 }

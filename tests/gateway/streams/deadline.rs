@@ -214,7 +214,7 @@ fn a_tool_may_have_a_deadline_of_its_own() {
 #[test]
 fn what_is_no_call_has_no_deadline() {
     let slowly = |request: &crate::harness::Received| {
-        let steps = match request.json()["method"] == Value::from("notifications/x") {
+        let steps = match request.json()["method"] == "notifications/x" {
             true => vec![
                 Play::Pause(Duration::from_millis(700)),
                 Play::Last(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n".to_vec()),

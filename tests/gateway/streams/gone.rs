@@ -6,8 +6,10 @@ use serde_json::json;
 use super::pressure::{Torrent, narrow};
 use crate::harness::{Client, Gateway, Play, Reply, Request, Site, Upstream};
 
+type Way = fn(Client) -> Option<Client>;
+
 /// The ways to leave; a socket that is only ended on one side is given back, so that it stays open.
-const WAYS: [(&str, fn(Client) -> Option<Client>); 3] = [
+const WAYS: [(&str, Way); 3] = [
     ("fin", |client| {
         client.wire.finish();
         Some(client)
