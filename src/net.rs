@@ -8,6 +8,7 @@ mod ending;
 mod gather;
 pub mod listener;
 mod outlet;
+pub mod received;
 pub mod reload;
 pub mod tls;
 pub mod upstream;

@@ -12,7 +12,6 @@ use http::header::EXPECT;
 use http::request::Parts;
 use http::{Method, Response};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::forward::Destination;
@@ -20,6 +19,7 @@ use super::outbound::{Cut, Outbound};
 use super::relay::{self, Source};
 use super::sender::Sender;
 use super::{cors, receive};
+use crate::net::received::Received;
 use crate::observe::Exchange;
 use crate::policy::plan::{Bounds, Origins, Route, Upstream};
 use crate::protocol::refusal::{BodyFault, HttpFault, Refusal, UpstreamFault};
@@ -38,7 +38,7 @@ pub(super) async fn pass(
     route: &Route,
     destination: &Destination,
     head: Parts,
-    body: Incoming,
+    body: Received,
     sender: &Sender,
     exchange: &mut Exchange,
     closes: &mut bool,
@@ -129,7 +129,7 @@ fn too_large(bounds: &Bounds) -> BodyFault {
 }
 
 /// Judges what the head says.
-fn check(head: &Parts, body: &Incoming, bounds: &Bounds) -> Result<(), HttpFault> {
+fn check(head: &Parts, body: &Received, bounds: &Bounds) -> Result<(), HttpFault> {
     if matches!(head.method, Method::CONNECT | Method::TRACE) {
         return Err(HttpFault::MethodNotAllowed { allow: METHODS });
     }
@@ -150,7 +150,7 @@ struct CutOff {
 /// A body on its way through.
 #[derive(Debug)]
 pub(super) struct Passing {
-    body: Option<Incoming>,
+    body: Option<Received>,
     /// Whether the client was asked for it: one that waits for a `100 Continue` sends nothing
     /// before.
     is_asked_for: bool,
@@ -210,7 +210,7 @@ impl Body for Passing {
                 // Trailers belong to the connection that they came on.
                 Some(Ok(frame)) => frame.into_data().ok(),
                 Some(Err(error)) => {
-                    let cut = this.cut(BodyFault::Broken, receive::is_gone(&error));
+                    let cut = this.cut(BodyFault::Broken, error.is_gone());
                     return Poll::Ready(Some(Err(cut)));
                 }
             };

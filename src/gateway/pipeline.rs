@@ -9,7 +9,6 @@ use bytes::Bytes;
 use http::header::ACCEPT;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
-use hyper::body::Incoming;
 use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +28,7 @@ use super::session::Sessions;
 use super::upload::Upload;
 use super::{discover, handshake, pass, route};
 use crate::net::listener::{self, Client, ConnectionEnd};
+use crate::net::received::Received;
 use crate::net::reload;
 use crate::net::tls::Connectors;
 use crate::observe::{self, Exchange, Level, Log};
@@ -113,7 +113,7 @@ impl Gateway {
 impl listener::Serve for Gateway {
     type Body = Outgoing;
 
-    async fn serve(&self, client: Client, request: Request<Incoming>) -> Response<Outgoing> {
+    async fn serve(&self, client: Client, request: Request<Received>) -> Response<Outgoing> {
         let (mut head, body) = request.into_parts();
         let seat = self.0.intake.seat(&mut head);
         let wants_body = head.method != Method::HEAD;
@@ -211,7 +211,7 @@ fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
 async fn answer<'g>(
     gateway: &'g Running,
     head: Parts,
-    body: Incoming,
+    body: Received,
     sender: &Sender,
     exchange: &mut Exchange,
     to: &mut Addressee,
@@ -306,7 +306,7 @@ async fn admit_message(
     serving: &Serving,
     head: &Parts,
     fields: &Fields<'_>,
-    body: Incoming,
+    body: Received,
     exchange: &mut Exchange,
     to: &mut Addressee,
 ) -> Result<Admitted, Refusal> {

@@ -1,9 +1,7 @@
 //! The request's body: taken in within its bounds, whole or as much as is scanned before the rest
 //! may stream; or read and thrown away after a refusal.
 
-use std::error::Error;
 use std::future::poll_fn;
-use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -13,10 +11,10 @@ use http::header::EXPECT;
 use http::request::Parts;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
+use crate::net::received::{BrokenOff, Received};
 use crate::policy::plan::Bounds;
 use crate::protocol::head::Fields;
 use crate::protocol::header::Reading;
@@ -30,7 +28,7 @@ use crate::protocol::refusal::BodyFault;
 /// 415 for another media type or any content coding, 413 for an announced length over the bound.
 pub(super) fn check(
     fields: &Fields<'_>,
-    body: &Incoming,
+    body: &Received,
     bounds: &Bounds,
     streams: impl FnOnce() -> bool,
 ) -> Result<(), BodyFault> {
@@ -104,14 +102,14 @@ pub(super) struct Part {
     /// What has come.
     pub(super) held: BytesMut,
     /// The rest.
-    pub(super) rest: Incoming,
+    pub(super) rest: Received,
 }
 
 /// Takes in a body up to `buffer_bytes`. One that came in one piece is not copied.
 ///
 /// # Errors
 /// 408, or that the client broke off.
-pub(super) async fn take(mut body: Incoming, bounds: &Bounds) -> Result<Taken, BodyFault> {
+pub(super) async fn take(mut body: Received, bounds: &Bounds) -> Result<Taken, BodyFault> {
     let Some(first) = next(&mut body, bounds.body_idle_timeout).await? else {
         return Ok(Taken::Whole(Bytes::new()));
     };
@@ -153,7 +151,7 @@ impl Part {
 }
 
 /// The next piece of a body; trailers are passed over.
-async fn next(body: &mut Incoming, idle: Duration) -> Result<Option<Bytes>, BodyFault> {
+async fn next(body: &mut Received, idle: Duration) -> Result<Option<Bytes>, BodyFault> {
     loop {
         let frame = match at_once(body).await {
             Poll::Ready(frame) => frame,
@@ -164,7 +162,7 @@ async fn next(body: &mut Incoming, idle: Duration) -> Result<Option<Bytes>, Body
         };
         match frame {
             None => return Ok(None),
-            Some(Err(error)) => return Err(broken(is_gone(&error), idle).await),
+            Some(Err(error)) => return Err(broken(error.is_gone(), idle).await),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
@@ -175,7 +173,7 @@ async fn next(body: &mut Incoming, idle: Duration) -> Result<Option<Bytes>, Body
 }
 
 /// What is there already: a small body mostly came with its head, and needs no timer.
-async fn at_once(body: &mut Incoming) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+async fn at_once(body: &mut Received) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx))).await
 }
 
@@ -189,23 +187,9 @@ pub(super) async fn broken(is_gone: bool, idle: Duration) -> BodyFault {
     BodyFault::Broken
 }
 
-/// Whether a body ended because its client did, and not because it cannot be read.
-pub(super) fn is_gone(error: &hyper::Error) -> bool {
-    let cause = error
-        .source()
-        .and_then(|cause| cause.downcast_ref::<io::Error>());
-    error.is_incomplete_message()
-        || cause.is_some_and(|cause| {
-            matches!(
-                cause.kind(),
-                ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof
-            )
-        })
-}
-
 /// Reads and throws away what is left of a refused request's body, within its bounds and beside
 /// the answer: a client that is still sending then reads the answer, and the connection can go on.
-pub(super) fn drain(mut body: Incoming, bounds: &Bounds) {
+pub(super) fn drain(mut body: Received, bounds: &Bounds) {
     if body.is_end_stream() {
         return;
     }
@@ -228,7 +212,7 @@ pub(super) fn drain(mut body: Incoming, bounds: &Bounds) {
 /// Drains the body of a request that was refused at its head; tells whether the connection can go
 /// on. A client that waits for a `100 Continue` has sent nothing yet, and reading would ask it to.
 #[must_use]
-pub(super) fn drain_unread(head: &Parts, body: Incoming, bounds: &Bounds) -> bool {
+pub(super) fn drain_unread(head: &Parts, body: Received, bounds: &Bounds) -> bool {
     if head.headers.contains_key(EXPECT) && !body.is_end_stream() {
         return false;
     }

@@ -22,6 +22,7 @@ use self::streams::Streams;
 use self::vigil::{End, Vigil};
 use super::ending::Phases;
 use super::listener::{Client, ConnectionEnd, LengthBesideChunks, Serve};
+use super::received::Received;
 use super::wire::{Peer, Protocol, Watch, Wire, wire};
 use crate::policy::plan::Listen;
 
@@ -93,6 +94,7 @@ where
             request.extensions_mut().insert(LengthBesideChunks);
         }
         let tracking = Tracking::of_request(&watch, request.version());
+        let request = request.map(Received::over_connection);
         let answer = service.serve(client.clone(), request);
         async move {
             let response = answer.await;
@@ -131,6 +133,7 @@ where
         let tracking = Tracking::of_stream(&watch, &open);
         let (service, client) = (service.clone(), client.clone());
         async move {
+            let request = request.map(Received::over_stream);
             let response = service.serve(client, request).await;
             Ok::<_, Infallible>(response.map(|body| tracking.around(body)))
         }

@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
 use http_body::Body;
-use hyper::body::Incoming;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,6 +21,7 @@ use super::admission::Admission;
 use super::connection;
 use super::descriptor::{self, Descriptors};
 use super::ending::Phases;
+use super::received::Received;
 use super::tls::{self, Acceptor, Fault, Rejected};
 use crate::policy::plan::Listen;
 use crate::protocol::refusal::{CONNECTION_REFUSED, NOT_TLS};
@@ -42,6 +42,8 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 const PEER_IDLE: Duration = Duration::from_secs(60);
 const PEER_PROBE_INTERVAL: Duration = Duration::from_secs(15);
 const PEER_PROBES: u32 = 4;
+/// How much the system takes of an answer beyond what it can send at once.
+const UNSENT_BYTES_MAX: u32 = 128 << 10;
 /// Whom a connection leads to, and over what.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -80,7 +82,7 @@ pub trait Serve: Clone + Send + Sync + 'static {
     fn serve(
         &self,
         client: Client,
-        request: Request<Incoming>,
+        request: Request<Received>,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 
     /// A connection has ended in a way that no exchange accounts for.
@@ -145,7 +147,7 @@ pub async fn serve(
     service: impl Serve,
     shared: Shared,
 ) {
-    keep_alive(&listener);
+    prepare(&listener);
     let mut phases = shared.phases.clone();
     let intake = Intake {
         listener,
@@ -163,14 +165,18 @@ pub async fn serve(
 }
 
 /// Lets the system find out about clients that vanished without a word, such as a machine that lost
-/// its power. Accepted sockets have it from their listener, and cost no further call.
-fn keep_alive(listener: &TcpListener) {
+/// its power, and hold little of an answer that its client is slow to take: with megabytes of it in
+/// the system, nothing could be written for hours, and the client would seem to take nothing.
+/// Accepted sockets have both from their listener, and cost no further call.
+fn prepare(listener: &TcpListener) {
     let probing = TcpKeepalive::new()
         .with_time(PEER_IDLE)
         .with_interval(PEER_PROBE_INTERVAL)
         .with_retries(PEER_PROBES);
     // Where the system knows none of it, the time limits of the policy are left.
-    let _ = SockRef::from(listener).set_tcp_keepalive(&probing);
+    let socket = SockRef::from(listener);
+    let _ = socket.set_tcp_keepalive(&probing);
+    let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
 }
 
 impl<V: Serve> Intake<V> {
@@ -356,13 +362,14 @@ mod tests {
     #[tokio::test]
     async fn accepted_sockets_are_probed_as_their_listener_is() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        keep_alive(&listener);
+        prepare(&listener);
         let client = TcpStream::connect(listener.local_addr().unwrap());
         let (client, accepted) = tokio::join!(client, listener.accept());
         let (accepted, _) = accepted.unwrap();
         let socket = SockRef::from(&accepted);
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), PEER_IDLE);
+        assert_eq!(socket.tcp_notsent_lowat().unwrap(), UNSENT_BYTES_MAX);
         assert_eq!(socket.tcp_keepalive_retries().unwrap(), PEER_PROBES);
         drop(client);
     }

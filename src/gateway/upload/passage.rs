@@ -7,12 +7,11 @@ use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use http_body::Body;
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use crate::gateway::claim::{Agreement, Inspection, Refused};
 use crate::gateway::outbound::Cut;
-use crate::gateway::receive;
+use crate::net::received::Received;
 use crate::protocol::refusal::{BodyFault, Refusal};
 
 /// Whom the exchange waits for.
@@ -39,7 +38,7 @@ enum Verdict {
 #[derive(Debug)]
 pub(super) struct Passage {
     /// What is still to come from the client; nothing once the body has ended, or is drained.
-    rest: Option<Incoming>,
+    rest: Option<Received>,
     /// What may be sent next.
     ready: Bytes,
     verdict: Verdict,
@@ -64,7 +63,7 @@ impl Passage {
     pub(super) fn new(
         inspection: Inspection,
         first: Bytes,
-        rest: Incoming,
+        rest: Received,
         received: Arc<AtomicU64>,
     ) -> Passage {
         let mut passage = Passage {
@@ -139,7 +138,7 @@ impl Passage {
     }
 
     /// What is left of the body; it is not sent any more.
-    pub(super) fn take_rest(&mut self) -> Option<Incoming> {
+    pub(super) fn take_rest(&mut self) -> Option<Received> {
         self.rest.take()
     }
 
@@ -218,7 +217,7 @@ impl Passage {
                 }
             }
             Poll::Ready(Some(Err(error))) => {
-                self.client_gone = receive::is_gone(&error);
+                self.client_gone = error.is_gone();
                 let refused = self.refused(BodyFault::Broken.into());
                 self.settle(Verdict::Refused(Some(refused)));
                 self.rest = None;
@@ -277,6 +276,6 @@ impl Passage {
     }
 }
 
-fn is_at_end(body: &Incoming) -> bool {
+fn is_at_end(body: &Received) -> bool {
     body.is_end_stream() || body.size_hint().exact() == Some(0)
 }

@@ -22,14 +22,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Reads the body of a request for `/read` and answers; keeps that of any other, unread.
 #[derive(Clone, Default)]
 struct Hoarder {
-    kept: Arc<Mutex<Vec<Incoming>>>,
+    kept: Arc<Mutex<Vec<Received>>>,
     ends: Arc<Mutex<Vec<&'static str>>>,
 }
 
 impl Serve for Hoarder {
     type Body = Full<Bytes>;
 
-    async fn serve(&self, _client: Client, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn serve(&self, _client: Client, request: Request<Received>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         if head.uri.path() != "/read" {
             self.kept.lock().unwrap().push(body);

@@ -46,6 +46,13 @@ enum Order {
     End(End),
 }
 
+/// A connection that was told to leave because no request comes.
+#[derive(Clone, Copy)]
+struct Leaving {
+    since: Instant,
+    written: u64,
+}
+
 /// Watches over a connection: for the client's end while the library does not look, for silence, for
 /// answers that are not taken, and for the end of the process. One timer serves all of it; it is set
 /// anew only when it fires, so that a request costs no timer.
@@ -59,8 +66,8 @@ pub(super) struct Vigil<S> {
     /// The exchanges of HTTP/2; they are reset one by one, and the library waits for what of them is
     /// not written yet.
     streams: Option<Open>,
-    /// The library was told to leave, when so much was written.
-    leaving: Option<u64>,
+    /// The library was told to leave: when, and when so much was written.
+    leaving: Option<Leaving>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Peer + Unpin> Vigil<S> {
@@ -219,12 +226,18 @@ impl<S: AsyncRead + AsyncWrite + Peer + Unpin> Vigil<S> {
     }
 
     /// No request has come for too long. A client of HTTP/2 is told so, and may still be taking what
-    /// the library holds of answers that are complete.
+    /// the library holds of answers that are complete; but not for ever, because answers to its pings
+    /// are written, too.
     fn dismiss(&mut self, idle: Idle, now: Instant) -> Result<Instant, Order> {
         let written = self.watch.written();
-        match self.leaving.replace(written) {
+        let before = self.leaving;
+        let since = before.map_or(now, |leaving| leaving.since);
+        self.leaving = Some(Leaving { since, written });
+        match before {
             None if self.streams.is_some() => Err(Order::Leave),
-            Some(before) if before < written => Ok(now + self.header_read_timeout),
+            Some(before) if before.written < written && since + self.write_idle_timeout > now => {
+                Ok(now + self.header_read_timeout)
+            }
             None | Some(_) => Err(Order::End(End::Silent {
                 head_begun: idle.head_begun,
             })),

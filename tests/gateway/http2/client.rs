@@ -163,7 +163,12 @@ impl Stream2 {
 
     /// Gives the stream up.
     pub(crate) fn reset(&mut self) {
-        self.upload.send_reset(Reason::CANCEL);
+        self.reset_by(Reason::CANCEL);
+    }
+
+    /// Gives the stream up for this reason.
+    pub(crate) fn reset_by(&mut self, reason: Reason) {
+        self.upload.send_reset(reason);
     }
 
     /// Waits for the head of the answer.

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use h2::Reason;
+use serde_json::json;
+
 use super::Client2;
 use crate::harness::{Play, Reply, Request, Site, Upstream};
 
@@ -104,4 +107,38 @@ fn a_body_that_is_given_up_goes_nowhere() {
     }
     assert_eq!(client.exchange(&site.good).status, 200);
     assert_eq!(site.upstream.runs("echo"), 0, "nothing was whole");
+}
+
+#[test]
+fn a_body_that_is_given_up_is_never_whole_whatever_the_reason() {
+    let site = Site::with(|policy| {
+        let pass = json!({"name": "pass", "pass": true, "path": "/pass/*", "upstream": "up"});
+        let main = json!({"name": "main", "path": "/mcp", "upstream": "up"});
+        policy.set("/routes", json!([main, pass]))
+    });
+    let mut client = Client2::connect(&site.gateway);
+    let pad = format!(r#""arguments":{{"pad":"{}"}}"#, "x".repeat(100 << 10));
+    let long = Request::call("echo").edit(r#""arguments":{}"#, &pad);
+    let passed = Request::new("POST", "/pass/on").body("amount=1000&to=al");
+    for reason in [Reason::NO_ERROR, Reason::CANCEL, Reason::INTERNAL_ERROR] {
+        for request in [Request::call("echo"), long.clone(), passed.clone()] {
+            for _ in 0..8 {
+                let mut stream = client.begin(&request);
+                stream.upload(&request.body, false);
+                // The upstream has what came of it, and waits for the rest.
+                std::thread::sleep(Duration::from_millis(20));
+                stream.reset_by(reason);
+            }
+        }
+    }
+    site.records(3 * 3 * 8);
+    assert!(site.upstream.request_count() > 0, "some had begun");
+    let whole = site
+        .upstream
+        .log()
+        .requests
+        .iter()
+        .any(|seen| seen.complete);
+    assert!(!whole);
+    assert_eq!(client.exchange(&site.good).status, 200);
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::{Fault, LEGACY, Play, Policy, Refusal, Reply, Request, Site, Upstream};
 
