@@ -242,7 +242,11 @@ impl<S> Watch<S> {
         let shared = &mut *lock(&self.0);
         shared.library_waits = false;
         shared.turns += 1;
-        shared.wake_waiting();
+        // Whoever waits may be a part of this very task, which would wake itself without end while
+        // nothing can be written. A write that goes through wakes them.
+        if shared.blocked_since.is_none() {
+            shared.wake_waiting();
+        }
         match &mut shared.driver {
             Some(driver) => driver.clone_from(cx.waker()),
             None => shared.driver = Some(cx.waker().clone()),
@@ -343,7 +347,13 @@ impl<S> InFlight<S> {
         if tried && shared.blocked_since.is_none() {
             return Poll::Ready(());
         }
-        shared.waiting.push(cx.waker().clone());
+        if !shared
+            .waiting
+            .iter()
+            .any(|waker| waker.will_wake(cx.waker()))
+        {
+            shared.waiting.push(cx.waker().clone());
+        }
         if !tried && let Some(driver) = &shared.driver {
             driver.wake_by_ref();
         }

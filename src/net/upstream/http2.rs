@@ -7,7 +7,6 @@ mod body;
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -276,9 +275,8 @@ impl Slot {
                 return Err(Lost::Unsent(Box::new(request), Failure::broken(error)));
             }
         };
-        let sent_whole = Arc::new(AtomicBool::new(body.is_end_stream()));
         if !body.is_end_stream() {
-            let mut upload = Upload::new(body, stream, sent_whole.clone());
+            let mut upload = Upload::new(body, stream);
             let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut upload).poll(cx))).await;
             self.upload = at_once.is_pending().then(|| tokio::spawn(upload));
         }
@@ -288,7 +286,7 @@ impl Slot {
         };
         match answer {
             Err(_) => Err(Lost::Sent(Failure::HeaderTimeout)),
-            Ok(Ok(response)) => Ok(Inbound::of(response, sent_whole)),
+            Ok(Ok(response)) => Ok(Inbound::of(response)),
             Ok(Err(error)) => Err(match again {
                 Some(body) if is_refused(&error) => {
                     let request = Request::from_parts(parts, body);

@@ -2,8 +2,6 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -19,31 +17,21 @@ pub(super) struct Upload<B> {
     body: B,
     stream: SendStream<Bytes>,
     unsent: Bytes,
-    sent_whole: Arc<AtomicBool>,
 }
 
 impl<B: Outbound> Upload<B> {
-    /// Sends `body` on `stream`, and sets `sent_whole` once its end has been sent.
-    pub(super) fn new(
-        body: B,
-        stream: SendStream<Bytes>,
-        sent_whole: Arc<AtomicBool>,
-    ) -> Upload<B> {
+    /// Sends `body` on `stream`.
+    pub(super) fn new(body: B, stream: SendStream<Bytes>) -> Upload<B> {
         Upload {
             body,
             stream,
             unsent: Bytes::new(),
-            sent_whole,
         }
     }
 
     /// Hands these bytes over, and tells whether the peer goes on taking bytes.
     fn send(&mut self, data: Bytes, is_last: bool) -> bool {
-        let sent = self.stream.send_data(data, is_last).is_ok();
-        if is_last && sent {
-            self.sent_whole.store(true, Ordering::Relaxed);
-        }
-        sent && !is_last
+        self.stream.send_data(data, is_last).is_ok() && !is_last
     }
 
     /// Waits until the peer takes some of what is unsent; tells whether it ever will.
@@ -101,24 +89,15 @@ pub struct Inbound {
     stream: RecvStream,
     /// How many bytes are still to come, where the head said how many there are.
     left: Option<u64>,
-    /// Whether our own side of the stream came to its end.
-    sent_whole: Arc<AtomicBool>,
 }
 
 impl Inbound {
-    /// The answer with its body, where `sent_whole` tells of the request's.
-    pub(super) fn of(
-        response: Response<RecvStream>,
-        sent_whole: Arc<AtomicBool>,
-    ) -> Response<Inbound> {
+    /// The answer with its body.
+    pub(super) fn of(response: Response<RecvStream>) -> Response<Inbound> {
         // The library holds the bytes that come against it.
         let length = response.headers().get(CONTENT_LENGTH);
         let left = length.and_then(|length| length.to_str().ok()?.parse().ok());
-        response.map(|stream| Inbound {
-            stream,
-            left,
-            sent_whole,
-        })
+        response.map(|stream| Inbound { stream, left })
     }
 
     /// The next bytes; none once the upstream has ended its answer.
@@ -134,20 +113,11 @@ impl Inbound {
                 let length = data.len() as u64;
                 self.left = self.left.map(|left| left.saturating_sub(length));
             }
-            Some(Err(error)) if self.is_complete_with(error) => return Poll::Ready(None),
+            // A reset behind the end of an answer is none of it (RFC 9113, section 8.1): the library
+            // tells the end then. Any other breaks the answer off, whatever its code.
             Some(Err(_)) | None => {}
         }
         Poll::Ready(data)
-    }
-
-    /// Whether an error only says that the rest of a request is not wanted, behind an answer that is
-    /// complete (RFC 9113, section 8.1). The library forgets that the answer had ended.
-    fn is_complete_with(&self, error: &h2::Error) -> bool {
-        let unwanted = error.is_reset()
-            && error.is_remote()
-            && error.reason() == Some(Reason::NO_ERROR)
-            && !self.sent_whole.load(Ordering::Relaxed);
-        unwanted && self.left.is_none_or(|left| left == 0)
     }
 
     pub(in crate::net::upstream) fn is_end_stream(&self) -> bool {

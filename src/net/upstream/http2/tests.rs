@@ -120,6 +120,38 @@ async fn a_reader_that_stops_takes_nothing_of_its_neighbours() {
     assert!(connection.slot(STREAMS).is_some());
 }
 
+#[tokio::test]
+async fn a_reset_before_the_end_breaks_an_answer_off() {
+    for (ends, unsent) in [(false, true), (false, false), (true, true), (true, false)] {
+        let (connection, mut asking) = connect(100).await;
+        let mut slot = connection.slot(100).expect("room");
+        // The upstream gives no window for the rest of the larger one.
+        let body = Bytes::from(vec![b'x'; if unsent { 1 << 20 } else { 2 }]);
+        let mut request = request(Method::POST, "").map(|_| Full::from(body));
+        request.headers_mut().remove(CONTENT_LENGTH);
+        let sent = tokio::spawn(async move {
+            let sent = slot.send(request, Some(60 * SECOND)).await;
+            (sent, slot)
+        });
+        let (asked, mut answering) = asking.recv().await.expect("a request");
+        let mut body = answering
+            .send_response(Response::new(()), false)
+            .expect("a stream");
+        body.send_data(Bytes::from_static(b"half"), ends)
+            .expect("room");
+        let (sent, _slot) = sent.await.expect("no panic");
+        let mut answer = sent.expect("an answer").into_body();
+        let data = poll_fn(|cx| answer.poll_data(cx)).await;
+        assert_eq!(data.expect("data").expect("no fault"), "half");
+        body.send_reset(Reason::NO_ERROR);
+        let end = poll_fn(|cx| answer.poll_data(cx)).await;
+        let what = format!("ended: {ends}, unsent: {unsent}, {end:?}");
+        assert_eq!(end.is_none(), ends, "{what}");
+        assert_eq!(end.is_some_and(|end| end.is_err()), !ends, "{what}");
+        drop(asked);
+    }
+}
+
 #[test]
 fn an_idle_connection_ends_once_and_takes_nothing_then() {
     let begun = Instant::now();
