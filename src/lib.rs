@@ -7,15 +7,18 @@
 //!
 //! ```text
 //! connection ── net::listener ──▶ head and body
-//! head ── gateway::route ──▶ route            form, path, Host, Origin; a page's preflight ends here
+//! head ── gateway::intake ──▶ seat            one of the requests in flight, or one too many
+//! head ── gateway::sender ──▶ Sender          who sent it, as far as proxies are trusted
+//! head ── gateway::route ──▶ route            form, path, Host, Origin
+//! preflight ── gateway::cors ──▶ answer       what a page may send; others get its headers later
 //! head and body ── gateway::pass ──▶ answer   where a route says that they are no MCP
 //! body ── gateway::receive ──▶ bytes          whole, within its bounds
 //! bytes ── protocol::frame ──▶ Frame          one scan: id, method, name, versions, as ranges
 //! head + Frame ── gateway::place ──▶ Placed   modern or legacy, and which version
 //! head + Frame + Placed ── gateway::agree ──▶ Routing   headers held against the body
 //! Placed ── accept                            does the route serve this version and method
-//! large body ── gateway::claim ──▶ Claim      decided on by its headers; gateway::upload holds it
-//!                                             against them while it passes
+//! large body ── gateway::claim ──▶ Claim      decided on by its headers
+//! Claim + body ── gateway::upload ──▶ body    held against them while it passes
 //! all of it ── gateway::forward ──▶ answer    the same bytes, headers rebuilt from them
 //! answer ── gateway::relay ──▶ client         bytes as they come
 //! every exchange ── observe ──▶ record        closed once, whatever ended it

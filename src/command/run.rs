@@ -17,7 +17,7 @@ use crate::admin::{self, Readiness};
 use crate::gateway::pipeline::Gateway;
 use crate::net::descriptor::Descriptors;
 use crate::net::listener::{self, Phase, Shared};
-use crate::net::reload;
+use crate::net::reload::{self, Renewal};
 use crate::net::tls::Acceptor;
 use crate::observe::{Level, Log};
 use crate::policy::file::Policy;
@@ -196,12 +196,13 @@ pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Start
     let (probes, status) = bind(plan.status, "status").await?;
     let drain = CancellationToken::new();
     let gateway = Gateway::start(plan, log.clone(), drain.clone());
-    let gateway = gateway.map_err(|cause| StartError {
+    let (gateway, mut renewals) = gateway.map_err(|cause| StartError {
         attempted: "cannot prepare the routes".into(),
         cause: io::Error::other(cause),
         hint: "check the urls of the upstreams, and whether this system has randomness to give",
     })?;
-    let acceptor = acceptor(plan, log)?;
+    let acceptor = acceptor(plan, &mut renewals)?;
+    reload::start(renewals, log.clone());
     let descriptors = descriptors(&plan.listen, log);
     let probing = admin::serve(probes, readiness, descriptors.clone(), log.clone());
     tokio::spawn(probing);
@@ -223,8 +224,8 @@ pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Start
     })
 }
 
-/// What clients speak TLS with, if the policy says so; from now on it follows its files.
-fn acceptor(plan: &Plan, log: &Log) -> Result<Option<Acceptor>, StartError> {
+/// What clients speak TLS with, if the policy says so; how it follows its files joins `renewals`.
+fn acceptor(plan: &Plan, renewals: &mut Vec<Renewal>) -> Result<Option<Acceptor>, StartError> {
     let Some(tls) = &plan.listen.tls else {
         return Ok(None);
     };
@@ -233,7 +234,7 @@ fn acceptor(plan: &Plan, log: &Log) -> Result<Option<Acceptor>, StartError> {
         cause: io::Error::other(cause),
         hint: "see the certificates in listen.tls, and whether this system has randomness to give",
     })?;
-    reload::start(vec![renewal], log.clone());
+    renewals.push(renewal);
     Ok(Some(acceptor))
 }
 

@@ -29,7 +29,7 @@ use super::upload::Upload;
 use super::{discover, handshake, pass, route};
 use crate::net::listener::{self, Client, ConnectionEnd};
 use crate::net::received::Received;
-use crate::net::reload;
+use crate::net::reload::Renewal;
 use crate::net::tls::Connectors;
 use crate::observe::{self, Exchange, Level, Log};
 use crate::policy::plan::{Bounds, LegacyRefusals, Listen, Plan, Route};
@@ -61,8 +61,8 @@ struct Serving {
 }
 
 impl Gateway {
-    /// The gateway that `plan` describes, on the current runtime. Once `drain` is cancelled, it ends
-    /// the streams that have no end of their own.
+    /// The gateway that `plan` describes, on the current runtime, and how it follows its files. Once
+    /// `drain` is cancelled, it ends the streams that have no end of their own.
     ///
     /// # Errors
     /// An upstream's authority or path that no request can carry, of which a checked plan has none;
@@ -71,7 +71,7 @@ impl Gateway {
         plan: &Plan,
         log: Log,
         drain: CancellationToken,
-    ) -> Result<Gateway, Box<dyn Error + Send + Sync>> {
+    ) -> Result<(Gateway, Vec<Renewal>), Box<dyn Error + Send + Sync>> {
         let mut pools: Vec<Arc<Pool>> = Vec::new();
         let mut connectors = Connectors::default();
         let mut routes = Vec::with_capacity(plan.routes.len());
@@ -96,8 +96,7 @@ impl Gateway {
             });
         }
         route::sort(&mut routes, |serving| &serving.route);
-        reload::start(connectors.into_renewals(), log.clone());
-        Ok(Gateway(Arc::new(Running {
+        let gateway = Gateway(Arc::new(Running {
             listen: plan.listen.clone(),
             log,
             intake: Intake::new(plan.listen.requests_max),
@@ -106,7 +105,8 @@ impl Gateway {
                 begins: drain,
                 streams: plan.shutdown.streams,
             },
-        })))
+        }));
+        Ok((gateway, connectors.into_renewals()))
     }
 }
 

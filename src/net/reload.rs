@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,10 +74,26 @@ impl Renewal {
             return Look::Same;
         }
         self.seen = Some(holds);
-        match (self.renew)() {
-            Ok(warnings) => Look::Renewed(warnings),
-            Err(flaws) => Look::Kept(flaws),
+        // Whatever is wrong with one thing, the others are followed, and so is this one.
+        match catch_unwind(AssertUnwindSafe(&mut self.renew)) {
+            Ok(Ok(warnings)) => Look::Renewed(warnings),
+            Ok(Err(flaws)) => Look::Kept(flaws),
+            Err(_) => Look::Kept(vec![Flaw::new(
+                format!("reading {} panicked", self.names()),
+                "restart the gateway to use them, and report what the log says of the panic",
+            )]),
         }
+    }
+}
+
+impl Renewal {
+    fn names(&self) -> String {
+        let names: Vec<_> = self
+            .files
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect();
+        names.join(", ")
     }
 }
 
@@ -120,10 +137,11 @@ async fn follow(mut renewals: Vec<Renewal>, log: Log) {
         let looking = spawn_blocking(move || {
             for renewal in &mut renewals {
                 let look = renewal.look();
-                tell(&telling, &renewal.files, look, first);
+                tell(&telling, renewal, look, first);
             }
             renewals
         });
+        // The runtime ends, and with it all that is followed: panics are caught further down.
         let Ok(looked) = looking.await else {
             return;
         };
@@ -193,7 +211,7 @@ fn tell_of_watching(log: &Log, error: &notify::Error) {
     );
 }
 
-fn tell(log: &Log, files: &[PathBuf], look: Look, first: bool) {
+fn tell(log: &Log, renewal: &Renewal, look: Look, first: bool) {
     let warn = |message, flaws: &[Flaw]| {
         for flaw in flaws {
             let fields: &[(_, &dyn fmt::Display)] = &[("cause", &flaw.cause), ("hint", &flaw.hint)];
@@ -205,11 +223,7 @@ fn tell(log: &Log, files: &[PathBuf], look: Look, first: bool) {
         // When the policy was read all was said.
         Look::Renewed(_) if first => {}
         Look::Renewed(warnings) => {
-            let names: Vec<_> = files
-                .iter()
-                .map(|file| file.display().to_string())
-                .collect();
-            let fields: &[(_, &dyn fmt::Display)] = &[("files", &names.join(", "))];
+            let fields: &[(_, &dyn fmt::Display)] = &[("files", &renewal.names())];
             log.event(Level::Info, "changed certificates are in use", fields);
             warn("the certificates in use", &warnings);
         }
@@ -263,6 +277,27 @@ mod tests {
             assert_eq!(renewal.look(), Look::Same);
             assert_eq!(count.load(Ordering::Relaxed), 3);
         }
+    }
+
+    #[test]
+    fn a_panic_is_told_and_files_are_followed_after_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let cert = directory.path().join("c");
+        std::fs::write(&cert, "1").unwrap();
+        let mut tries = 0;
+        let mut renewal = Renewal::new(vec![&cert], move || {
+            tries += 1;
+            assert!(tries > 1, "the first is bad");
+            Ok(Vec::new())
+        });
+        let Look::Kept(flaws) = renewal.look() else {
+            panic!("it is not in use");
+        };
+        let cause = format!("reading {} panicked", cert.display());
+        assert_eq!(flaws[0].cause, cause);
+        assert_eq!(renewal.look(), Look::Same);
+        std::fs::write(&cert, "2").unwrap();
+        assert_eq!(renewal.look(), Look::Renewed(Vec::new()));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use http::{Request, Response};
 use http_body::Body;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 pub use inbound::Inbound;
 
@@ -261,19 +261,20 @@ impl<B: Outbound> Pool<B> {
     fn take(&self) -> Option<http1::Connection<B>> {
         loop {
             let connection = self.lock().http1.pop()?;
-            if !connection.is_closed() && !connection.is_stale() {
+            if !connection.is_closed() && !connection.is_stale(Instant::now()) {
                 return Some(connection);
             }
         }
     }
 
     fn keep(&self, connection: http1::Connection<B>) {
-        if connection.is_closed() {
+        let upstream = &*self.upstream;
+        let (idle_timeout, age_max) = (upstream.idle_timeout, upstream.connection_age_max);
+        if connection.is_closed() || !connection.rest(Instant::now(), idle_timeout, age_max) {
             return;
         }
-        connection.rest(self.upstream.idle_timeout);
         let mut kept = self.lock();
-        let connections_max = self.upstream.idle_connections_max;
+        let connections_max = upstream.idle_connections_max;
         if kept.http1.len() >= connections_max {
             kept.http1.retain(|kept| !kept.is_closed());
         }

@@ -364,6 +364,8 @@ pub struct Upstream {
     pub response_idle_timeout: Duration,
     /// How long an unused connection is kept; shorter than servers keep theirs (Node: 5 s).
     pub idle_timeout: Duration,
+    /// How old a connection may become and still take a request.
+    pub connection_age_max: Duration,
     /// Most unused connections that are kept.
     pub idle_connections_max: usize,
     /// Which HTTP it speaks.
@@ -428,6 +430,7 @@ impl Upstream {
             response_header_timeout: Upstream::RESPONSE_HEADER_TIMEOUT,
             response_idle_timeout: Upstream::RESPONSE_IDLE_TIMEOUT,
             idle_timeout: Upstream::IDLE_TIMEOUT,
+            connection_age_max: Upstream::CONNECTION_AGE_MAX,
             idle_connections_max: Upstream::IDLE_CONNECTIONS_MAX,
             http: Upstream::HTTP,
             http2_streams_max: Upstream::HTTP2_STREAMS_MAX,
@@ -445,6 +448,8 @@ impl Upstream {
     pub const RESPONSE_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
     /// The default: Node closes idle connections after 5 s.
     pub const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+    /// The default: a name that moves is followed within minutes, and handshakes stay rare.
+    pub const CONNECTION_AGE_MAX: Duration = Duration::from_secs(300);
     /// The default: enough for a sidecar under load.
     pub const IDLE_CONNECTIONS_MAX: usize = 256;
     /// The default.

@@ -28,6 +28,7 @@ upstreams:
     response_header_timeout: 1m
     response_idle_timeout: 2m
     idle_timeout: 1s
+    connection_age_max: 90s
     idle_connections_max: 0
     http: 2
     http2_streams_max: 7
@@ -100,6 +101,7 @@ fn every_key_reaches_the_plan() {
         (upstream.idle_timeout, upstream.idle_connections_max),
         (Duration::from_secs(1), 0)
     );
+    assert_eq!(upstream.connection_age_max, Duration::from_secs(90));
     assert_eq!((upstream.http, upstream.http2_streams_max), (Http::V2, 7));
     assert_eq!(upstream.http2_ping_interval, Duration::from_secs(5));
     let tls = upstream.tls.as_ref().unwrap();

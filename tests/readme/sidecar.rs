@@ -101,6 +101,25 @@ fn the_ports_are_those_of_the_policy() {
 }
 
 #[test]
+fn the_server_outlives_what_the_gateway_lets_finish() {
+    let sidecar = Sidecar::read();
+    let mounted = sidecar.mount();
+    let policy = std::fs::read_to_string(mounted.path().join("gateway.yaml")).unwrap();
+    let [policy] = yaml::documents(&policy).try_into().unwrap();
+    let seconds = |key: &str| -> u64 {
+        let time: &Value = &policy["shutdown"][key];
+        let time = time.as_str().unwrap().strip_suffix('s').unwrap();
+        time.parse().unwrap()
+    };
+    let whole = seconds("notice") + seconds("timeout");
+    let server = &sidecar.pod()["containers"][0];
+    let sleeps = &server["lifecycle"]["preStop"]["sleep"]["seconds"];
+    assert_eq!(sleeps.as_u64(), Some(whole));
+    let grace = sidecar.pod()["terminationGracePeriodSeconds"].as_u64();
+    assert!(grace.unwrap() > whole, "the kubelet would break it off");
+}
+
+#[test]
 fn the_policy_is_mounted_where_it_is_read() {
     let sidecar = Sidecar::read();
     let mount = &sidecar.gateway()["volumeMounts"][0];

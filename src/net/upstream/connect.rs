@@ -28,8 +28,8 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// The addresses of a name, or why it has none.
 pub(super) type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
-/// What turns a host and a port into addresses. It is asked for every new connection, so that a name
-/// that moves is followed.
+/// What turns a host and a port into addresses. It is asked for every new connection, and none
+/// takes requests beyond `connection_age_max`, so that a name that moves is followed.
 pub(super) type Resolve = Box<dyn Fn(&str, u16) -> Resolving + Send + Sync>;
 
 /// The resolver of the system.

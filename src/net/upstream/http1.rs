@@ -53,7 +53,11 @@ impl<B: Outbound> Connection<B> {
             .await
             .map_err(Failure::broken)?;
         let deadline = Arc::new(Deadline::starting_at(Instant::now()));
-        let look = look_interval(upstream.response_header_timeout.min(upstream.idle_timeout));
+        let shortest = upstream
+            .response_header_timeout
+            .min(upstream.idle_timeout)
+            .min(upstream.connection_age_max);
+        let look = look_interval(shortest);
         let driver = tokio::spawn(drive(driver, deadline.clone(), look));
         Ok(Connection {
             sender,
@@ -91,10 +95,13 @@ impl<B: Outbound> Connection<B> {
         })
     }
 
-    /// From now on nothing happens on it until it is used again, which must be before `wait` is
-    /// over.
-    pub(super) fn rest(&self, wait: Duration) {
-        self.deadline.set(Instant::now(), wait);
+    /// From `now` on nothing happens on it until it is used again, which must be before `idle_timeout`
+    /// is over and before it is `age_max` old. Tells whether it is young enough for that.
+    pub(super) fn rest(&self, now: Instant, idle_timeout: Duration, age_max: Duration) -> bool {
+        let age = now.saturating_duration_since(self.deadline.origin);
+        let left = age_max.saturating_sub(age);
+        self.deadline.set(now, idle_timeout.min(left));
+        !left.is_zero()
     }
 
     /// Whether it has ended.
@@ -102,9 +109,9 @@ impl<B: Outbound> Connection<B> {
         self.sender.is_closed()
     }
 
-    /// Whether it has rested for too long, after which it ends.
-    pub(super) fn is_stale(&self) -> bool {
-        self.deadline.miss(Instant::now())
+    /// Whether it has rested for too long or is too old at `now`, after which it ends.
+    pub(super) fn is_stale(&self, now: Instant) -> bool {
+        self.deadline.miss(now)
     }
 
     /// Whether it can serve another exchange after the last: mostly it can at once.
@@ -122,6 +129,7 @@ impl<B: Outbound> Connection<B> {
 /// again. It is met or missed, never both: whoever says so first is right.
 #[derive(Debug)]
 struct Deadline {
+    /// When the connection was made.
     origin: Instant,
     /// Milliseconds after the origin, or one of the two values below.
     after_ms: AtomicU64,

@@ -83,6 +83,7 @@ impl Connection {
             pings: library.ping_pong(),
             streams: streams.clone(),
             idle_timeout: upstream.idle_timeout,
+            age_max: upstream.connection_age_max,
             ping_interval: upstream.http2_ping_interval,
             pinged: (Instant::now(), true),
         };
@@ -124,28 +125,31 @@ struct Streams(Mutex<Count>);
 #[derive(Debug)]
 struct Count {
     open: usize,
+    /// When the connection was made.
+    made: Instant,
     /// Since when none is open.
     idle_since: Instant,
     /// Whether one was ever open.
     used: bool,
-    /// Whether the connection has ended, or is about to.
-    ended: bool,
+    /// Whether the connection takes no more, and ends when none is open.
+    closed: bool,
 }
 
 impl Streams {
     fn starting_at(now: Instant) -> Streams {
         Streams(Mutex::new(Count {
             open: 0,
+            made: now,
             idle_since: now,
             used: false,
-            ended: false,
+            closed: false,
         }))
     }
 
     /// Counts one more, if there is room among `max`. Tells whether there were others before.
     fn open_one(&self, max: usize) -> Option<bool> {
         let mut count = self.lock();
-        if count.ended || count.open >= max {
+        if count.closed || count.open >= max {
             return None;
         }
         count.open += 1;
@@ -160,12 +164,14 @@ impl Streams {
         }
     }
 
-    /// Whether none has been open for so long, after which none will be.
-    fn end_if_idle(&self, now: Instant, idle_timeout: Duration) -> bool {
+    /// Takes no more, if at `now` none has been open for `idle_timeout` or the connection is
+    /// `age_max` old. Tells whether none is open then, and none will be.
+    fn end(&self, now: Instant, idle_timeout: Duration, age_max: Duration) -> bool {
         let mut count = self.lock();
         let idle = now.saturating_duration_since(count.idle_since);
-        count.ended |= count.open == 0 && idle >= idle_timeout;
-        count.ended
+        count.closed |= now.saturating_duration_since(count.made) >= age_max;
+        count.closed |= count.open == 0 && idle >= idle_timeout;
+        count.closed && count.open == 0
     }
 
     fn are_open(&self) -> bool {
@@ -182,6 +188,7 @@ impl Streams {
 struct Watch {
     streams: Arc<Streams>,
     idle_timeout: Duration,
+    age_max: Duration,
     pings: Option<PingPong>,
     ping_interval: Duration,
     /// When a ping went out last, and whether it was answered.
@@ -189,10 +196,10 @@ struct Watch {
 }
 
 impl Watch {
-    /// Whether the connection must end at `now`: it has been idle for too long, or a peer with open
-    /// streams has left a ping unanswered.
+    /// Whether the connection must end at `now`: it has been idle for too long, or too old and
+    /// done with its streams, or a peer with open streams has left a ping unanswered.
     fn ends(&mut self, now: Instant, cx: &mut Context<'_>) -> bool {
-        if self.streams.end_if_idle(now, self.idle_timeout) {
+        if self.streams.end(now, self.idle_timeout, self.age_max) {
             return true;
         }
         let Some(pings) = &mut self.pings else {
@@ -216,7 +223,12 @@ impl Watch {
 /// Drives the library's connection until it ends. Its exchanges hear of that through their streams.
 async fn drive(library: impl Future<Output = Result<(), h2::Error>>, mut watch: Watch) {
     let mut library = pin!(library);
-    let interval = look_interval(watch.idle_timeout.min(watch.ping_interval));
+    let interval = look_interval(
+        watch
+            .idle_timeout
+            .min(watch.ping_interval)
+            .min(watch.age_max),
+    );
     let mut look = Alarm::new(Instant::now() + interval);
     poll_fn(|cx| {
         if library.as_mut().poll(cx).is_ready() {

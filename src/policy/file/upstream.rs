@@ -119,6 +119,11 @@ const TARGET: &[Key<Target>] = &[
         show: |t| Shown::value(duration(t.upstream.idle_timeout)),
     },
     Key {
+        name: "connection_age_max",
+        read: |t, n, r| r.duration(n, &mut t.upstream.connection_age_max),
+        show: |t| Shown::value(duration(t.upstream.connection_age_max)),
+    },
+    Key {
         name: "idle_connections_max",
         // With 0 every request makes a connection of its own.
         read: |t, n, r| r.count(n, 0..=65_536, &mut t.upstream.idle_connections_max),

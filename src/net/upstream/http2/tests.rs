@@ -10,6 +10,7 @@ use super::*;
 use crate::net::upstream::inbound;
 
 const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 type Asked = (Request<RecvStream>, server::SendResponse<Bytes>);
 
@@ -156,17 +157,29 @@ async fn a_reset_before_the_end_breaks_an_answer_off() {
 fn an_idle_connection_ends_once_and_takes_nothing_then() {
     let begun = Instant::now();
     let streams = Streams::starting_at(begun);
-    assert!(!streams.end_if_idle(begun + SECOND, 2 * SECOND));
+    assert!(!streams.end(begun + SECOND, 2 * SECOND, DAY));
     assert_eq!(streams.open_one(2), Some(false), "the first ever");
     assert_eq!(streams.open_one(2), Some(true));
     assert_eq!(streams.open_one(2), None, "full");
-    assert!(!streams.end_if_idle(begun + 3600 * SECOND, 2 * SECOND));
+    assert!(!streams.end(begun + 3600 * SECOND, 2 * SECOND, DAY));
     streams.close_one();
     streams.close_one();
-    assert!(
-        !streams.end_if_idle(begun + SECOND, 2 * SECOND),
-        "idle anew"
-    );
-    assert!(streams.end_if_idle(begun + 3600 * SECOND, 2 * SECOND));
+    assert!(!streams.end(begun + SECOND, 2 * SECOND, DAY), "idle anew");
+    assert!(streams.end(begun + 3600 * SECOND, 2 * SECOND, DAY));
     assert_eq!(streams.open_one(2), None, "ended");
+}
+
+#[test]
+fn an_old_connection_takes_no_more_and_ends_with_its_streams() {
+    let made = Instant::now();
+    let streams = Streams::starting_at(made);
+    for first in [true, false] {
+        assert_eq!(streams.open_one(2), Some(!first));
+        assert!(!streams.end(made + 4 * SECOND, DAY, 5 * SECOND), "young");
+    }
+    streams.close_one();
+    assert!(!streams.end(made + 5 * SECOND, DAY, 5 * SECOND), "in use");
+    assert_eq!(streams.open_one(2), None, "too old");
+    streams.close_one();
+    assert!(streams.end(made + 5 * SECOND, DAY, 5 * SECOND));
 }
