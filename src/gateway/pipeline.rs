@@ -314,7 +314,11 @@ async fn admit_message(
     let claim = || Claim::of(fields, &head.headers, route);
     let acceptable = receive::check(fields, &body, &route.bounds, || claim().is_some())
         .map_err(Refusal::from)
-        .and_then(|()| Ok(intake::check_size(head, &body, &route.bounds)?));
+        .and_then(|()| match to.probe {
+            // What shows itself to be none is shed once it has been read.
+            true => Ok(()),
+            false => Ok(intake::check_size(head, &body, &route.bounds)?),
+        });
     if let Err(refusal) = acceptable {
         to.closes = !receive::drain_unread(head, body, &route.bounds);
         return Err(refusal);
@@ -323,6 +327,13 @@ async fn admit_message(
         Taken::Whole(body) => body,
         Taken::Part(part) => match claim() {
             Some(claim) => {
+                // It may be one that was announced as small, where less than that is held.
+                if !to.probe
+                    && let Err(fault) = intake::check(head)
+                {
+                    receive::drain(part.rest, &route.bounds);
+                    return Err(fault.into());
+                }
                 let admitting = Admitted::by_claim(claim, &serving.route, part, exchange, to);
                 // Boxed, because few exchanges need the room that it takes.
                 return Box::pin(admitting).await;
