@@ -444,15 +444,25 @@ async fn forward(
     let request = serving
         .destination
         .request(head, body, routing, era, sender)?;
+    let late_id = upload.as_ref().map(Upload::late_id);
     let streams = upload.is_some();
-    let response = {
+    let outcome = {
         let answering = pin!(settle(serving, request, upload, reading, era, exchange, to));
         match asked.deadline {
-            None => answering.await?,
-            Some(deadline) => match timeout_at(deadline.at, answering).await {
-                Ok(response) => response?,
-                Err(_) => return Err(deadline.fault(&route.upstream).into()),
-            },
+            None => Ok(answering.await),
+            Some(deadline) => timeout_at(deadline.at, answering)
+                .await
+                .map_err(|_| deadline),
+        }
+    };
+    let response = match outcome {
+        Ok(answered) => answered?,
+        Err(deadline) => {
+            // The id of a body that streams may have come since its request was admitted.
+            if let Some(id) = late_id.and_then(|id| id()) {
+                to.id = Some(id);
+            }
+            return Err(deadline.fault(&route.upstream).into());
         }
     };
     if streams {
