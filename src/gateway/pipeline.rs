@@ -482,7 +482,8 @@ async fn settle(
     to: &mut Addressee,
 ) -> Result<Response<Source>, Refusal> {
     let (route, destination) = (&*serving.route, &serving.destination);
-    let farewell = matches!(reading, Reading::Handshake).then(|| Farewell::after(&request));
+    let farewell =
+        matches!(reading, Reading::Handshake).then(|| Farewell::after(&request, destination));
     let sending = destination.send(request);
     let (response, lease) = match upload {
         None => sending.await?,
@@ -494,14 +495,15 @@ async fn settle(
         Reading::Nothing => Ok(relay::pass(response, lease, era)),
         Reading::Discovery => Box::pin(discover::settle(response, lease, route)).await,
         Reading::Handshake => {
-            let settled =
-                Box::pin(handshake::settle(response, lease, route, &serving.sessions)).await;
-            let (response, version) = settled.map_err(|ended| {
-                if let (Some(session), Some(farewell)) = (ended.session, farewell) {
-                    destination.end_session(farewell, session);
-                }
-                ended.refusal
-            })?;
+            let session = response.headers().get(header::SESSION_ID).cloned();
+            let unused = farewell
+                .zip(session)
+                .map(|(farewell, session)| farewell.opened(session));
+            let settling = handshake::settle(response, lease, route, &serving.sessions);
+            let (response, version) = Box::pin(settling).await?;
+            if let Some(unused) = unused {
+                unused.keep();
+            }
             if version.is_some() {
                 exchange.placed(era, version);
             }
