@@ -6,9 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::ACCEPT;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response};
 use hyper::body::Incoming;
 use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
@@ -124,15 +123,7 @@ impl listener::Serve for Gateway {
             .exchange(sender.peer(), &head.method, head.uri.path());
         exchange.client(sender.named());
         let mut page = None;
-        let mut to = Addressee {
-            accept: accept(&head.headers),
-            id: None,
-            era: None,
-            in_band: true,
-            probe: false,
-            problem: false,
-            closes: false,
-        };
+        let mut to = Addressee::of(&head.headers);
         // The library keeps the room of this future for as long as its connection lasts. What is
         // boxed is given back when the answer begins, so that a silent stream does not hold it.
         let answered = Box::pin(answer(
@@ -195,16 +186,6 @@ impl listener::Serve for Gateway {
 struct Page<'g> {
     cors: &'g Cors,
     origin: cors::Origin,
-}
-
-/// What a client accepts: one list, which may stand in several lines (RFC 9110, 5.3).
-fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
-    let lines = headers.get_all(ACCEPT);
-    if lines.iter().nth(1).is_none() {
-        return lines.iter().next().cloned();
-    }
-    let lines: Vec<_> = lines.iter().map(HeaderValue::as_bytes).collect();
-    HeaderValue::from_bytes(&lines.join(&b", "[..])).ok()
 }
 
 /// One exchange: its route, what its HTTP method makes of it, and the answer of the upstream.
@@ -445,7 +426,6 @@ async fn forward(
         .destination
         .request(head, body, routing, era, sender)?;
     let late_id = upload.as_ref().map(Upload::late_id);
-    let streams = upload.is_some();
     let outcome = {
         let answering = pin!(settle(serving, request, upload, reading, era, exchange, to));
         match asked.deadline {
@@ -465,7 +445,7 @@ async fn forward(
             return Err(deadline.fault(&route.upstream).into());
         }
     };
-    if streams {
+    if late_id.is_some() {
         asked.answer_to(to.id.clone());
     }
     Ok(relay::watch(response, &asked, route, &gateway.drain))
