@@ -107,12 +107,12 @@ fn a_deadline_is_told_to_an_id_that_came_late() {
         let body = String::from_utf8(call("echo", 100 << 10).body).expect("text");
         let (begin, end) = (
             body.replacen("\"id\":1,", "", 1),
-            ",\"id\":9223372036854775807}",
+            ",\"id\":9223372036854775807 }",
         );
         let body = format!("{}{end}", begin.trim_end_matches('}'));
         let request = call("echo", 0).body(body);
         let mut upload = Upload::begin(&gateway, &request, framed);
-        // All but the last byte, so that the body is not complete.
+        // All but the last brace: the id is complete, and the body is not.
         upload.piece(&request.body[..request.body.len() - 1]);
         let answer = upload.answer();
         Refusal::of(504, 504)
