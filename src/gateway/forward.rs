@@ -7,6 +7,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, COOKIE, HOST, TRANSFER
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
+use tokio::runtime::Handle;
 
 use super::agree::Routing;
 use super::hop;
@@ -147,18 +148,6 @@ impl Destination {
         Ok((response, lease.into()))
     }
 
-    /// Ends a session of the upstream that no client will use, beside the answer that says so.
-    pub(super) fn end_session(&self, farewell: Farewell, session: HeaderValue) {
-        let Farewell(mut request) = farewell;
-        request.headers_mut().insert(header::SESSION_ID, session);
-        let pool = self.pool.clone();
-        tokio::spawn(async move {
-            let head_timeout = pool.upstream().response_header_timeout;
-            // The client has its answer; a server that cannot be told forgets the session itself.
-            let _ = pool.send(request, Some(head_timeout)).await;
-        });
-    }
-
     fn fault(&self, failure: &Failure) -> UpstreamFault {
         let upstream = self.upstream();
         let timeout = |limit, max| UpstreamFault::Timeout {
@@ -190,11 +179,14 @@ impl Destination {
 /// A request that ends a session, but for the session's id. It has the target and the credentials
 /// of the request that opened it, without which a server may not listen.
 #[derive(Debug)]
-pub(super) struct Farewell(Request<Outbound>);
+pub(super) struct Farewell {
+    pool: Arc<Pool>,
+    request: Request<Outbound>,
+}
 
 impl Farewell {
-    /// The farewell to the session that `request` is about to open.
-    pub(super) fn after(request: &Request<Outbound>) -> Farewell {
+    /// The farewell to the session that `request` is about to open at `destination`.
+    pub(super) fn after(request: &Request<Outbound>, destination: &Destination) -> Farewell {
         let mut farewell = Request::new(Outbound::Whole(Bytes::new()));
         *farewell.method_mut() = Method::DELETE;
         *farewell.uri_mut() = request.uri().clone();
@@ -202,7 +194,44 @@ impl Farewell {
         for name in [CONTENT_TYPE, ACCEPT, header::METHOD, header::NAME] {
             farewell.headers_mut().remove(name);
         }
-        Farewell(farewell)
+        Farewell {
+            pool: destination.pool.clone(),
+            request: farewell,
+        }
+    }
+
+    /// The session has been opened, and nobody uses it yet.
+    pub(super) fn opened(mut self, session: HeaderValue) -> Unused {
+        let headers = self.request.headers_mut();
+        headers.insert(header::SESSION_ID, session);
+        Unused(Some(self))
+    }
+}
+
+/// A session of the upstream that no client uses. It is ended when this is dropped, whatever the
+/// reason: a refusal, a deadline, or that the client has gone.
+#[derive(Debug)]
+pub(super) struct Unused(Option<Farewell>);
+
+impl Unused {
+    /// The client gets the session.
+    pub(super) fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unused {
+    fn drop(&mut self) {
+        // Without a runtime the process ends, and with it the connections to the upstream.
+        if let Some(Farewell { pool, request }) = self.0.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(async move {
+                let head_timeout = pool.upstream().response_header_timeout;
+                // A server that cannot be told forgets the session itself.
+                let _ = pool.send(request, Some(head_timeout)).await;
+            });
+        }
     }
 }
 

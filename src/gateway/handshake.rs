@@ -1,7 +1,7 @@
 //! The answer to a legacy `initialize`: the one place where the server's choice of a version is
 //! known.
 
-use http::{HeaderValue, Response};
+use http::Response;
 use serde::Deserialize;
 
 use super::answer::{self, Read};
@@ -30,15 +30,6 @@ fn read(message: &[u8]) -> Read<Option<String>> {
     }
 }
 
-/// Why a handshake does not go on.
-#[derive(Debug)]
-pub(super) struct Ended {
-    /// What the client is told.
-    pub(super) refusal: Refusal,
-    /// The session that the upstream opened and nobody will use.
-    pub(super) session: Option<HeaderValue>,
-}
-
 /// Reads the answer to `initialize` up to the version that the server chose. An accepted one is
 /// passed on byte for byte, and its session remembered; the version is given back beside it.
 ///
@@ -50,15 +41,12 @@ pub(super) async fn settle(
     lease: Lease,
     route: &Route,
     sessions: &Sessions,
-) -> Result<(Response<Source>, Option<Version>), Ended> {
+) -> Result<(Response<Source>, Option<Version>), Refusal> {
     if !response.status().is_success() {
         return Ok((relay::pass(response, lease, Era::Legacy), None));
     }
     let session = response.headers().get(header::SESSION_ID).cloned();
-    let (held, chosen) = match answer::hold(response, lease, route, read).await {
-        Ok(held) => held,
-        Err(refusal) => return Err(Ended { refusal, session }),
-    };
+    let (held, chosen) = answer::hold(response, lease, route, read).await?;
     let Some(chosen) = chosen else {
         return Ok((held.pass(Era::Legacy), None));
     };
@@ -69,10 +57,7 @@ pub(super) async fn settle(
             requested: chosen,
             supported,
         };
-        return Err(Ended {
-            refusal: fault.into(),
-            session,
-        });
+        return Err(fault.into());
     };
     if let Some(id) = &session {
         sessions.open(id.as_bytes(), version);

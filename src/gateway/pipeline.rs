@@ -6,9 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::ACCEPT;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response};
 use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 
@@ -124,15 +123,7 @@ impl listener::Serve for Gateway {
             .exchange(sender.peer(), &head.method, head.uri.path());
         exchange.client(sender.named());
         let mut page = None;
-        let mut to = Addressee {
-            accept: accept(&head.headers),
-            id: None,
-            era: None,
-            in_band: true,
-            probe: false,
-            problem: false,
-            closes: false,
-        };
+        let mut to = Addressee::of(&head.headers);
         // The library keeps the room of this future for as long as its connection lasts. What is
         // boxed is given back when the answer begins, so that a silent stream does not hold it.
         let answered = Box::pin(answer(
@@ -195,16 +186,6 @@ impl listener::Serve for Gateway {
 struct Page<'g> {
     cors: &'g Cors,
     origin: cors::Origin,
-}
-
-/// What a client accepts: one list, which may stand in several lines (RFC 9110, 5.3).
-fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
-    let lines = headers.get_all(ACCEPT);
-    if lines.iter().nth(1).is_none() {
-        return lines.iter().next().cloned();
-    }
-    let lines: Vec<_> = lines.iter().map(HeaderValue::as_bytes).collect();
-    HeaderValue::from_bytes(&lines.join(&b", "[..])).ok()
 }
 
 /// One exchange: its route, what its HTTP method makes of it, and the answer of the upstream.
@@ -314,7 +295,11 @@ async fn admit_message(
     let claim = || Claim::of(fields, &head.headers, route);
     let acceptable = receive::check(fields, &body, &route.bounds, || claim().is_some())
         .map_err(Refusal::from)
-        .and_then(|()| Ok(intake::check_size(head, &body, &route.bounds)?));
+        .and_then(|()| match to.probe {
+            // What shows itself to be none is shed once it has been read.
+            true => Ok(()),
+            false => Ok(intake::check_size(head, &body, &route.bounds)?),
+        });
     if let Err(refusal) = acceptable {
         to.closes = !receive::drain_unread(head, body, &route.bounds);
         return Err(refusal);
@@ -323,6 +308,13 @@ async fn admit_message(
         Taken::Whole(body) => body,
         Taken::Part(part) => match claim() {
             Some(claim) => {
+                // It may be one that was announced as small, where less than that is held.
+                if !to.probe
+                    && let Err(fault) = intake::check(head)
+                {
+                    receive::drain(part.rest, &route.bounds);
+                    return Err(fault.into());
+                }
                 let admitting = Admitted::by_claim(claim, &serving.route, part, exchange, to);
                 // Boxed, because few exchanges need the room that it takes.
                 return Box::pin(admitting).await;
@@ -433,18 +425,27 @@ async fn forward(
     let request = serving
         .destination
         .request(head, body, routing, era, sender)?;
-    let streams = upload.is_some();
-    let response = {
+    let late_id = upload.as_ref().map(Upload::late_id);
+    let outcome = {
         let answering = pin!(settle(serving, request, upload, reading, era, exchange, to));
         match asked.deadline {
-            None => answering.await?,
-            Some(deadline) => match timeout_at(deadline.at, answering).await {
-                Ok(response) => response?,
-                Err(_) => return Err(deadline.fault(&route.upstream).into()),
-            },
+            None => Ok(answering.await),
+            Some(deadline) => timeout_at(deadline.at, answering)
+                .await
+                .map_err(|_| deadline),
         }
     };
-    if streams {
+    let response = match outcome {
+        Ok(answered) => answered?,
+        Err(deadline) => {
+            // The id of a body that streams may have come since its request was admitted.
+            if let Some(id) = late_id.and_then(|id| id()) {
+                to.id = Some(id);
+            }
+            return Err(deadline.fault(&route.upstream).into());
+        }
+    };
+    if late_id.is_some() {
         asked.answer_to(to.id.clone());
     }
     Ok(relay::watch(response, &asked, route, &gateway.drain))
@@ -461,7 +462,8 @@ async fn settle(
     to: &mut Addressee,
 ) -> Result<Response<Source>, Refusal> {
     let (route, destination) = (&*serving.route, &serving.destination);
-    let farewell = matches!(reading, Reading::Handshake).then(|| Farewell::after(&request));
+    let farewell =
+        matches!(reading, Reading::Handshake).then(|| Farewell::after(&request, destination));
     let sending = destination.send(request);
     let (response, lease) = match upload {
         None => sending.await?,
@@ -473,14 +475,15 @@ async fn settle(
         Reading::Nothing => Ok(relay::pass(response, lease, era)),
         Reading::Discovery => Box::pin(discover::settle(response, lease, route)).await,
         Reading::Handshake => {
-            let settled =
-                Box::pin(handshake::settle(response, lease, route, &serving.sessions)).await;
-            let (response, version) = settled.map_err(|ended| {
-                if let (Some(session), Some(farewell)) = (ended.session, farewell) {
-                    destination.end_session(farewell, session);
-                }
-                ended.refusal
-            })?;
+            let session = response.headers().get(header::SESSION_ID).cloned();
+            let unused = farewell
+                .zip(session)
+                .map(|(farewell, session)| farewell.opened(session));
+            let settling = handshake::settle(response, lease, route, &serving.sessions);
+            let (response, version) = Box::pin(settling).await?;
+            if let Some(unused) = unused {
+                unused.keep();
+            }
             if version.is_some() {
                 exchange.placed(era, version);
             }

@@ -197,6 +197,9 @@ fn place_modern(
             body: version.to_owned(),
         }
         .into()),
+        Some(_) | None if message.outline().kind() == Kind::Response => {
+            Err(MessageFault::ResponseNotAllowed.into())
+        }
         Some(_) | None => Ok(Placed::new(Era::Modern, Named::of(version))),
     }
 }

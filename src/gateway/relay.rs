@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HeaderName};
+use http::header::{CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING};
 use http::response::Parts;
 use http::{HeaderValue, Response, Version};
 use http_body::{Body, Frame, SizeHint};
@@ -188,6 +188,14 @@ fn arrive(head: &mut Parts, era: Era) {
     }
 }
 
+/// Whether nothing but the end of its connection ends an answer with this head, so that a server
+/// that dies looks like one that is done (RFC 9112, 6.3).
+fn is_ended_by_close(head: &Parts) -> bool {
+    head.version <= Version::HTTP_11
+        && !head.headers.contains_key(CONTENT_LENGTH)
+        && !head.headers.contains_key(TRANSFER_ENCODING)
+}
+
 /// The upstream's answer, as it goes on.
 #[must_use]
 pub(super) fn pass(response: Response<Inbound>, lease: Lease, era: Era) -> Response<Source> {
@@ -204,8 +212,10 @@ pub(super) fn resume(
     lease: Lease,
     era: Era,
 ) -> Response<Source> {
+    let ends_by_close = is_ended_by_close(&head);
     arrive(&mut head, era);
-    Response::from_parts(head, Source::Upstream(Flow::new(held, rest, lease)))
+    let flow = Flow::new(held, rest, lease, ends_by_close);
+    Response::from_parts(head, Source::Upstream(flow))
 }
 
 /// Watches over an answer on its way: how long it may pause and take, and what may be put into it

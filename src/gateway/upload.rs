@@ -79,6 +79,12 @@ impl Upload {
         self.passage().id()
     }
 
+    /// What knows the raw id, if it has come, when this half is gone already.
+    pub(super) fn late_id(&self) -> impl Fn() -> Option<Bytes> + use<> {
+        let passage = self.passage.clone();
+        move || lock(&passage).id()
+    }
+
     /// Whether all of the body was sent.
     #[must_use]
     pub(super) fn is_sent(&self) -> bool {

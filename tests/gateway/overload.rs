@@ -116,6 +116,47 @@ fn discovery_is_answered_up_to_twice_the_limit() {
 }
 
 #[test]
+fn discovery_of_unknown_size_is_answered_too() {
+    let site = Site::before(slow(), |policy| policy.listen("requests_max", 2));
+    let _occupied = occupy(&site, 2);
+    let chunked = site.gateway.ask(&discover().chunked(50));
+    assert_eq!(chunked.status, 200, "{chunked:?}");
+    assert_eq!(site.upstream.last().json()["method"], "server/discover");
+    // What only pretends to be a probe is shed, or told what is wrong with it, once it is read.
+    let count = site.upstream.request_count();
+    let pretends = Request::legacy_call("echo").header("Mcp-Method", "server/discover");
+    let answer = site.gateway.ask(&pretends.chunked(50));
+    assert!(answer.code().is_some(), "{answer:?}");
+    assert_eq!(site.upstream.request_count(), count);
+}
+
+#[test]
+fn a_body_that_streams_is_too_many_whatever_was_announced() {
+    let site = Site::before(slow(), |policy| {
+        policy
+            .listen("requests_max", 2)
+            .bound("body_bytes_max", "32Ki")
+    });
+    let large = Request::call("echo").edit(
+        "\"arguments\":{}",
+        &format!("\"arguments\":{{\"text\":\"{}\"}}", "x".repeat(50 << 10)),
+    );
+    let mut client = site.gateway.connect();
+    assert_eq!(client.exchange(&large).status, 200);
+    let count = site.upstream.request_count();
+    let _occupied = occupy(&site, 2);
+    let answer = client.exchange(&large);
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert_eq!(
+        site.upstream.request_count(),
+        count + 2,
+        "the slow calls alone"
+    );
+    // The rest was drained, so that the connection goes on.
+    assert_eq!(client.exchange(&discover()).status, 200);
+}
+
+#[test]
 fn a_place_is_held_until_the_answer_was_sent_or_dropped_and_always_comes_back() {
     let site = Site::before(slow(), |policy| policy.listen("requests_max", 3));
     let full = |site: &Site| site.gateway.ask(&Request::call("echo")).status == 503;

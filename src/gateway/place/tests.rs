@@ -191,6 +191,17 @@ fn without_a_version_in_meta_the_header_tells_the_era() {
     assert_eq!(answered, Err("response_not_allowed"));
     let answered = placing(&response(), &[LEGACY], &mixed, None);
     assert_eq!(answered, legacy(Some(LEGACY)));
+    let mut named = response();
+    named["params"] = json!({"_meta": meta(&json!(MODERN))});
+    for (lines, outcome) in [
+        (&[][..], "response_not_allowed"),
+        (&[MODERN], "response_not_allowed"),
+        (&[LEGACY], "header_mismatch"),
+        (&[MODERN, MODERN], "header_repeated"),
+    ] {
+        let answered = placing(&named, lines, &mixed, None);
+        assert_eq!(answered, Err(outcome), "{lines:?}");
+    }
     let mut headers = HeaderMap::new();
     let bytes = HeaderValue::from_bytes(b"2025-11-25\xe9").expect("a value");
     headers.insert("mcp-protocol-version", bytes);

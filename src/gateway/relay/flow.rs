@@ -22,6 +22,8 @@ pub(in crate::gateway) struct Flow {
     /// The rest, and the connection that it comes from; absent once the answer has ended. Dropping
     /// them ends what the upstream is doing.
     upstream: Option<(Inbound, Lease)>,
+    /// Whether the end of the upstream's connection is the only end that it has.
+    ends_by_close: bool,
     watch: Option<Watch>,
     /// The end that we put to it, if it was not the upstream.
     ended: Option<End>,
@@ -49,10 +51,16 @@ pub(super) enum Step {
 
 impl Flow {
     /// The answer that begins with `held` and goes on with `rest`.
-    pub(super) fn new(held: Option<Bytes>, rest: Inbound, lease: Lease) -> Flow {
+    pub(super) fn new(
+        held: Option<Bytes>,
+        rest: Inbound,
+        lease: Lease,
+        ends_by_close: bool,
+    ) -> Flow {
         Flow {
             held,
             upstream: Some((rest, lease)),
+            ends_by_close,
             watch: None,
             ended: None,
         }
@@ -109,6 +117,11 @@ impl Flow {
             Poll::Ready(Some(Err(error))) => {
                 Poll::Ready(Step::Broken(StreamFault::Upstream(error)))
             }
+            Poll::Ready(None) if self.ends_by_close && self.end() == End::HalfEvent => {
+                // No server closes there that has said all it had to say.
+                let error = "the connection ended within an event".into();
+                Poll::Ready(Step::Broken(StreamFault::Upstream(error)))
+            }
             Poll::Ready(None) => Poll::Ready(Step::End),
             Poll::Pending => match &mut self.watch {
                 Some(watch) => watch.poll_wait(cx),
@@ -130,9 +143,13 @@ impl Flow {
         if let Some((_, lease)) = self.upstream.take() {
             lease.give_back();
         }
+        self.ended.unwrap_or(self.end())
+    }
+
+    /// How an answer ends that its upstream ends here.
+    fn end(&self) -> End {
         let events = self.watch.as_ref().and_then(|watch| watch.events.as_ref());
-        let end = events.map_or(End::Complete, |events| events.end());
-        self.ended.unwrap_or(end)
+        events.map_or(End::Complete, |events| events.end())
     }
 
     pub(super) fn is_end_stream(&self) -> bool {

@@ -1,8 +1,8 @@
 //! A refusal as an HTTP response: which status, which body, in which form the client reads it.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Response, StatusCode};
+use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -30,6 +30,32 @@ pub struct Addressee {
     pub problem: bool,
     /// Whether its connection ends with the answer, because a part of its request stays unread.
     pub closes: bool,
+}
+
+impl Addressee {
+    /// Whoever sent a request with these headers, of which nothing else is known yet.
+    #[must_use]
+    pub fn of(headers: &HeaderMap) -> Addressee {
+        Addressee {
+            accept: accept(headers),
+            id: None,
+            era: None,
+            in_band: true,
+            probe: false,
+            problem: false,
+            closes: false,
+        }
+    }
+}
+
+/// What a client accepts: one list, which may stand in several lines (RFC 9110, 5.3).
+fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
+    let lines = headers.get_all(ACCEPT);
+    if lines.iter().nth(1).is_none() {
+        return lines.iter().next().cloned();
+    }
+    let lines: Vec<_> = lines.iter().map(HeaderValue::as_bytes).collect();
+    HeaderValue::from_bytes(&lines.join(&b", "[..])).ok()
 }
 
 #[derive(Serialize)]

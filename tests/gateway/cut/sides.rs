@@ -96,3 +96,29 @@ fn a_client_that_pauses_for_too_long_is_told() {
         assert_eq!(upload.answer().status, 200);
     }
 }
+
+#[test]
+fn a_deadline_is_told_to_an_id_that_came_late() {
+    for framed in FRAMINGS {
+        let sink = Sink::start();
+        let gateway = before(&sink, |policy| {
+            policy.set("/routes/0/deadline/call", serde_json::json!("2s"))
+        });
+        let body = String::from_utf8(call("echo", 100 << 10).body).expect("text");
+        let (begin, end) = (
+            body.replacen("\"id\":1,", "", 1),
+            ",\"id\":9223372036854775807 }",
+        );
+        let body = format!("{}{end}", begin.trim_end_matches('}'));
+        let request = call("echo", 0).body(body);
+        let mut upload = Upload::begin(&gateway, &request, framed);
+        // All but the last brace: the id is complete, and the body is not.
+        upload.piece(&request.body[..request.body.len() - 1]);
+        let answer = upload.answer();
+        Refusal::of(504, 504)
+            .id("9223372036854775807")
+            .names(&["deadline.call"])
+            .check("late", &answer);
+        sink.broke_off("late");
+    }
+}

@@ -229,3 +229,26 @@ fn a_modern_client_sends_no_responses() {
         }
     }
 }
+
+#[test]
+fn a_response_that_names_a_modern_version_is_refused_too() {
+    for versions in [MIXED, MODERN_ONLY, HEADERLESS] {
+        let site = Site::serving(versions);
+        let message = json!({"jsonrpc": "2.0", "id": 1, "result": {},
+                             "params": {"_meta": {VERSION_KEY: MODERN}}});
+        let request = Request::legacy_message(message);
+        let refusal = Refusal::of(400, -32600).with_some_id();
+        for (what, request) in [
+            (
+                "without a header",
+                request.clone().without("MCP-Protocol-Version"),
+            ),
+            (
+                "with its header",
+                request.header("MCP-Protocol-Version", MODERN),
+            ),
+        ] {
+            site.refuses(what, &request, &refusal);
+        }
+    }
+}

@@ -51,12 +51,37 @@ fn a_call_without_an_answer_is_refused_at_its_deadline() {
 
 #[test]
 fn an_answer_that_is_held_back_has_the_same_deadline() {
-    let head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{";
-    let site = Site::before(Upstream::with(|_| Reply::raw(*head)), soon);
+    let head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: held-3\r\n\
+                 Content-Length: 99\r\n\r\n{";
+    let upstream = || {
+        Upstream::with(|request| match request.method.as_str() {
+            "DELETE" => Reply::usual(request),
+            _ => Reply::raw(*head),
+        })
+    };
+    // Nobody gets the session that its head opens, so that it is ended.
+    let ends_the_session = |site: &Site| {
+        site.upstream.wait("a DELETE of the session", |log| {
+            let mut deletes = log.requests.iter().filter(|r| r.method == "DELETE");
+            deletes.any(|r| r.head.value("mcp-session-id").as_deref() == Some("held-3"))
+        });
+        assert_eq!(site.upstream.request_count(), 2);
+    };
+    let site = Site::before(upstream(), soon);
     let answer = site.gateway.ask(&Request::initialize(LEGACY));
     Refusal::of(200, 504)
         .names(&["deadline.call"])
         .check("held", &answer);
+    ends_the_session(&site);
+
+    let site = Site::before(upstream(), |policy| policy);
+    let mut client = site.gateway.connect();
+    client.send(&Request::initialize(LEGACY));
+    site.upstream.wait_for_requests(1);
+    // The answer's head is on its way by now, and mostly there.
+    std::thread::sleep(Duration::from_millis(500));
+    drop(client);
+    ends_the_session(&site);
 }
 
 #[test]

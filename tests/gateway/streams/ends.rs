@@ -90,3 +90,33 @@ fn what_is_missing_before_a_clean_end_is_told_and_passes() {
         assert_eq!(connections, 1, "the upstream's connection is whole");
     }
 }
+
+#[test]
+fn a_connection_that_closes_within_an_event_is_no_clean_end() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+    for (stream, end) in [
+        ("data: 1\n\ndata: {\"ha", "upstream_failed"),
+        ("data: {}\n", "upstream_failed"),
+        ("data: 1\n\n", "complete"),
+        ("data: 1\n\n: note", "complete"),
+    ] {
+        for lines in [head.to_owned(), head.replace("HTTP/1.1", "HTTP/1.0")] {
+            let reply = Reply::raw_then_close(format!("{lines}{stream}"));
+            let site = Site::before(Upstream::with(move |_| reply.clone()), |policy| policy);
+            let mut client = site.gateway.connect();
+            client.send(&Request::call("echo"));
+            let (_, mut body) = client.read_head();
+            let mut passed = Vec::new();
+            let last = loop {
+                match body.next(&mut client.wire) {
+                    Ok(Some(piece)) => passed.extend_from_slice(&piece),
+                    last => break last,
+                }
+            };
+            // What came passes in any case; only the last chunk says that it is all.
+            assert_eq!(String::from_utf8_lossy(&passed), stream);
+            assert_eq!(last.is_ok(), end == "complete", "{stream:?}: {last:?}");
+            assert_eq!(site.records(1)[0]["end"], end, "{stream:?}");
+        }
+    }
+}
