@@ -106,16 +106,13 @@ impl Inbound {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, h2::Error>>> {
         let data = ready!(self.stream.poll_data(cx));
-        match &data {
-            Some(Ok(data)) => {
-                // It fails where the stream has ended, whose window nobody needs.
-                let _ = self.stream.flow_control().release_capacity(data.len());
-                let length = data.len() as u64;
-                self.left = self.left.map(|left| left.saturating_sub(length));
-            }
-            // A reset behind the end of an answer is none of it (RFC 9113, section 8.1): the library
-            // tells the end then. Any other breaks the answer off, whatever its code.
-            Some(Err(_)) | None => {}
+        // A reset behind the end of an answer is none of it (RFC 9113, section 8.1): the library tells
+        // the end then. Any other breaks the answer off, whatever its code.
+        if let Some(Ok(data)) = &data {
+            // It fails where the stream has ended, whose window nobody needs.
+            let _ = self.stream.flow_control().release_capacity(data.len());
+            let length = data.len() as u64;
+            self.left = self.left.map(|left| left.saturating_sub(length));
         }
         Poll::Ready(data)
     }
