@@ -5,6 +5,7 @@ pub mod finding;
 pub mod host;
 pub mod network;
 pub mod plan;
+mod segment;
 pub mod tls;
 pub mod unit;
 pub mod url;

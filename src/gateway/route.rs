@@ -72,10 +72,17 @@ pub(super) fn find<'r, T>(
         if !admits_path(route, path)? {
             continue;
         }
-        path_known = true;
+        let pass = route.pass.as_ref();
+        let reaches_endpoint = pass.is_some_and(|pass| pass.reaches_endpoint(path));
         if admits_host(&route.hosts, host) {
+            if reaches_endpoint {
+                // This is the route that says most of the path. One that says less may lead to
+                // another server, which nobody meant.
+                break;
+            }
             return Ok(candidate);
         }
+        path_known |= !reaches_endpoint;
     }
     Err(if path_known {
         HttpFault::Host {
@@ -89,8 +96,8 @@ pub(super) fn find<'r, T>(
 }
 
 /// Whether a route takes this path. One that takes all paths below its own does so only where every
-/// server reads the same path, so that nothing climbs out of it or reaches what is not to be
-/// reached through it: an MCP endpoint of the same server, and well-known documents.
+/// server reads the same path, so that nothing climbs out of it, and no well-known documents unless
+/// it names them.
 fn admits_path(route: &Route, path: &str) -> Result<bool, HttpFault> {
     let Some(above) = below(&route.path) else {
         return Ok(is_path(&route.path, path));
@@ -101,11 +108,7 @@ fn admits_path(route: &Route, path: &str) -> Result<bool, HttpFault> {
     if let Err(flaw) = check_path(path) {
         return Err(HttpFault::PathUnclear { why: flaw.cause });
     }
-    let reaches = route
-        .pass
-        .as_ref()
-        .is_none_or(|pass| pass.reaches_endpoint(path));
-    Ok(!reaches && (!is_well_known(path) || is_well_known(above)))
+    Ok(!is_well_known(path) || is_well_known(above))
 }
 
 /// What all paths of a route begin with, if they are not one path.

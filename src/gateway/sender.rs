@@ -33,10 +33,9 @@ pub(super) struct Sender {
 /// What a trusted proxy says of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Trail {
-    /// Where it came from, the farthest first; the proxy itself is not among them.
+    /// Where it came from: first the client, the nearest that no trusted proxy is, then the trusted
+    /// proxies behind it; the proxy that says it is not among them.
     hops: Vec<IpAddr>,
-    /// Which of them is the nearest that no trusted proxy is.
-    client: usize,
     /// Whether the client's connection was encrypted.
     tls: Option<bool>,
     /// The host that the client named.
@@ -68,8 +67,7 @@ impl Sender {
     /// The client's address as a trusted proxy gives it.
     #[must_use]
     pub(super) fn named(&self) -> Option<IpAddr> {
-        let trail = self.trail.as_ref()?;
-        trail.hops.get(trail.client).copied()
+        self.trail.as_ref()?.hops.first().copied()
     }
 
     /// Tells in `headers` where the request came from; `host` is the one that it names.
@@ -82,9 +80,9 @@ impl Sender {
         }
         if matches!(how, Forwarded::XForwarded | Forwarded::Both) {
             let name = &self.client.name;
-            let (all, first) = match trail.filter(|trail| !trail.hops.is_empty()) {
+            let (all, first) = match trail.and_then(|trail| Some((trail, trail.hops.first()?))) {
                 None => (name.clone(), name.clone()),
-                Some(trail) => (trail.behind(name), value(trail.hops[trail.client])),
+                Some((trail, client)) => (trail.behind(name), value(*client)),
             };
             headers.insert(X_FORWARDED_FOR, all);
             headers.insert(X_REAL_IP, first);
@@ -96,10 +94,7 @@ impl Sender {
     /// One element for each hop (RFC 7239, 4); that of the client says what the client did.
     fn forwarded(&self, tls: bool, host: &HeaderValue) -> HeaderValue {
         let own = self.client.address.ip().to_canonical();
-        let (hops, client) = match &self.trail {
-            Some(trail) => (&trail.hops[..], trail.client),
-            None => (&[][..], 0),
-        };
+        let hops = self.trail.as_ref().map_or(&[][..], |trail| &trail.hops);
         let mut text = Vec::with_capacity(64 + host.len());
         for (at, hop) in hops.iter().chain([&own]).enumerate() {
             if at > 0 {
@@ -110,7 +105,7 @@ impl Sender {
                 IpAddr::V6(address) => format!("for=\"[{address}]\""),
             };
             text.extend_from_slice(node.as_bytes());
-            if at == client {
+            if at == 0 {
                 let proto: &[u8] = if tls { b";proto=https" } else { b";proto=http" };
                 text.extend_from_slice(proto);
                 // It was read as a host, in which nothing stands that would have to be escaped.
@@ -124,11 +119,13 @@ impl Sender {
 }
 
 impl Trail {
-    fn new(hops: Vec<IpAddr>, trusted: &[Network]) -> Trail {
+    /// The trail of `hops`, of which everything before the nearest that no trusted proxy is was said
+    /// by whoever that is: it is not believed, and not passed on either.
+    fn new(mut hops: Vec<IpAddr>, trusted: &[Network]) -> Trail {
+        // Where all are trusted, the farthest is the client.
         let client = hops.iter().rposition(|hop| !is_among(trusted, *hop));
+        hops.drain(..client.unwrap_or(0));
         Trail {
-            // Where all are trusted, the farthest is the client.
-            client: client.unwrap_or(0),
             hops,
             tls: None,
             host: None,
@@ -174,7 +171,7 @@ fn read_forwarded(headers: &HeaderMap, trusted: &[Network]) -> Option<Trail> {
     let elements = elements?;
     let hops: Option<Vec<_>> = elements.iter().map(|element| element.hop).collect();
     let mut trail = Trail::new(hops?, trusted);
-    if let Some(client) = elements.get(trail.client) {
+    if let Some(client) = elements.get(elements.len() - trail.hops.len()) {
         trail.tls = client.proto.and_then(scheme);
         trail.host = client.host.and_then(host);
     }

@@ -1,7 +1,7 @@
 //! Ranges of addresses, as a policy lists them.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::finding::Flaw;
 
@@ -63,7 +63,31 @@ impl Network {
                 format!("write `{first}`, or one address"),
             ));
         }
-        Ok(first)
+        first.folded().ok_or_else(|| {
+            Flaw::of(
+                text,
+                "is more than the IPv4 addresses that are written in IPv6",
+                "write ranges of IPv4 as `10.0.0.0/8`",
+            )
+        })
+    }
+
+    /// The range as one of IPv4 if it is written in IPv6 and is one, because addresses are compared
+    /// like that; `None` for one that has such addresses among others.
+    fn folded(self) -> Option<Network> {
+        const MAPPED_BITS: u32 = 96;
+        let IpAddr::V6(_) = self.address else {
+            return Some(self);
+        };
+        let mapped = IpAddr::V6(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped());
+        if self.bits > MAPPED_BITS && masked(self.address, MAPPED_BITS) == mapped {
+            return Some(Network {
+                address: self.address.to_canonical(),
+                bits: self.bits - MAPPED_BITS,
+            });
+        }
+        let has_mapped = self.bits <= MAPPED_BITS && masked(mapped, self.bits) == self.address;
+        (!has_mapped).then_some(self)
     }
 
     /// Whether an address lies in the range. One of IPv4 that is written in IPv6 is one of IPv4.
@@ -106,6 +130,9 @@ mod tests {
             ("127.0.0.1/32", "::ffff:127.0.0.1", "::1"),
             ("fd00::/8", "fdff::1", "fc00::1"),
             ("::1", "::1", "127.0.0.1"),
+            ("::ffff:127.0.0.8", "127.0.0.8", "127.0.0.9"),
+            ("::ffff:127.0.0.8", "::ffff:127.0.0.8", "::1"),
+            ("::ffff:10.0.0.0/104", "10.255.0.1", "11.0.0.0"),
             ("2001:db8::/33", "2001:db8:7fff::1", "2001:db8:8000::"),
         ] {
             let range = Network::parse(range).unwrap();
@@ -129,6 +156,10 @@ mod tests {
             ("10.0.0.0/08", "from 1 to 32"),
             ("0.0.0.0/0", "every address"),
             ("::/0", "every address"),
+            ("::ffff:0:0/96", "as `10.0.0.0/8`"),
+            ("::/80", "as `10.0.0.0/8`"),
+            ("::/64", "as `10.0.0.0/8`"),
+            ("::ffff:10.0.0.1/104", "write `::ffff:10.0.0.0/104`"),
             ("10.0.0", "not a range"),
             ("localhost", "not a range"),
             ("10.0.0.0/255.0.0.0", "from 1 to 32"),

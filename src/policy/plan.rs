@@ -12,6 +12,7 @@ use std::time::Duration;
 pub use self::shutdown::{Shutdown, StreamEnd};
 pub use self::stream::{Deadlines, Streams};
 use super::network::Network;
+use super::segment;
 use super::tls::{ListenTls, UpstreamTls};
 use super::url::Scheme;
 use crate::protocol::frame;
@@ -168,31 +169,23 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Whether a server could take `path` for one of its MCP endpoints, or for something below one:
-    /// some compare paths without regard to case, and cut a segment at `;`.
+    /// Whether a server could take `path` for one of its MCP endpoints, or for something below one,
+    /// where servers differ in what they compare of a segment.
     #[must_use]
     pub fn reaches_endpoint(&self, path: &str) -> bool {
         let is_at = |endpoint: &String| {
-            let mut segments = path.split('/').map(without_parameters);
-            let mut wanted = endpoint
-                .trim_end_matches('/')
-                .split('/')
-                .map(without_parameters);
+            let mut segments = path.split('/');
+            let mut wanted = endpoint.trim_end_matches('/').split('/');
             let above = wanted.all(|wanted| {
                 segments
                     .next()
-                    .is_some_and(|segment| segment.eq_ignore_ascii_case(wanted))
+                    .is_some_and(|segment| segment::are_alike(segment, wanted))
             });
             // Below the root lies everything, and only the root itself is the endpoint there.
-            above && (endpoint != "/" || segments.all(str::is_empty))
+            above && (endpoint != "/" || segments.all(|segment| segment::bare(segment).is_empty()))
         };
         self.endpoints.iter().any(is_at)
     }
-}
-
-/// A segment of a path without what some servers read as its parameters.
-fn without_parameters(segment: &str) -> &str {
-    segment.split(';').next().unwrap_or(segment)
 }
 
 /// What a browser is told about requests from pages of other origins (Fetch, "CORS protocol").

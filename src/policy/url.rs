@@ -8,6 +8,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::finding::Flaw;
+use super::segment::bare;
 
 /// Most bytes of a URL or of a path.
 const BYTES_MAX: usize = 4096;
@@ -233,16 +234,19 @@ pub(crate) fn check_path(path: &str) -> Result<(), Flaw> {
     check_bytes(path, b":@/", "path")?;
     let mut segments = path[1..].split('/').peekable();
     while let Some(segment) = segments.next() {
-        if segment.is_empty() && segments.peek().is_some() {
+        // Some servers cut a segment at `;` before they look whether it is empty, and at its dots.
+        let name = segment.split(';').next().unwrap_or(segment);
+        let is_last = segments.peek().is_none();
+        if name.is_empty() && !(segment.is_empty() && is_last) {
             return Err(flaw(
-                "the path has an empty segment (`//`), which some servers drop",
+                "the path has an empty segment (`//` or `/;x`), which some servers drop",
                 "write single slashes",
             ));
         }
-        // Some servers cut a segment at `;` before they look at its dots.
-        if matches!(segment.split(';').next(), Some("." | "..")) {
+        if !name.is_empty() && bare(name).is_empty() {
             return Err(flaw(
-                "the path has a dot segment (`.` or `..`), which some servers resolve",
+                "the path has a dot segment (`.` or `..`, or of dots and blanks), which some servers \
+                 resolve",
                 "write the path that it leads to",
             ));
         }
@@ -380,6 +384,12 @@ mod tests {
             ("http://h/a/../b", "dot segment"),
             ("http://h/./b", "dot segment"),
             ("http://h/..;/b", "dot segment"),
+            ("http://h/.../b", "dot segment"),
+            ("http://h/%20/b", "dot segment"),
+            ("http://h/.%20;x/b", "dot segment"),
+            ("http://h/;", "empty segment"),
+            ("http://h/;/b", "empty segment"),
+            ("http://h/a/;x;y=1/b", "empty segment"),
             ("http://h/%2e%2e/", "upper case"),
             ("http://h/%2E%2E/", "two ways"),
             ("http://h/a%2Fb", "two ways"),

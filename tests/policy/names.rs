@@ -111,7 +111,7 @@ fn what_passes_unread_is_not_said_to_be_read() {
 
 #[test]
 fn no_route_passes_requests_to_an_endpoint() {
-    for path in ["/mcp", "/MCP", "/mcp/tools"] {
+    for path in ["/mcp", "/MCP", "/mcp/tools", "/mcp.", "/mcp%20", "/mcp;x"] {
         let text = with_route(&format!(
             "    path: /x\n  - {{ name: p, pass: true, path: {path}, upstream: v }}\n"
         ));
@@ -119,6 +119,15 @@ fn no_route_passes_requests_to_an_endpoint() {
         let text = text.replace(
             "upstreams: {",
             "upstreams: { v: { url: http://127.0.0.1:3000/other },",
+        );
+        assert_one(&text, "6:13", "the MCP endpoint of its upstream");
+    }
+    for host in ["localhost", "[::1]", "127.0.0.2", "a.localhost", "0.0.0.0"] {
+        let text =
+            with_route("    path: /x\n  - { name: p, pass: true, path: /mcp, upstream: v }\n");
+        let text = text.replace(
+            "upstreams: {",
+            &format!("upstreams: {{ v: {{ url: \"http://{host}:3000/other\" }},"),
         );
         assert_one(&text, "6:13", "the MCP endpoint of its upstream");
     }

@@ -170,10 +170,92 @@ fn nothing_climbs_out_of_a_prefix() {
     }
 }
 
+/// The upstream of the route that a request of this path finds.
+fn found(routes: &[Route], path: &str) -> Result<String, HttpFault> {
+    let request = http::Request::get(path).header("host", "a.example");
+    let (head, ()) = request.body(()).unwrap().into_parts();
+    let fields = Fields::read(&head.headers);
+    find(routes, |route| route, &head, &fields).map(|route| route.path.clone())
+}
+
+#[test]
+fn what_a_route_keeps_from_an_endpoint_no_wider_one_takes() {
+    let mut routes = [
+        pass("/*", &[]),
+        pass("/api/*", &["/api/mcp"]),
+        pass("/api/v1/*", &[]),
+    ];
+    sort(&mut routes, |route| route);
+    for (path, route) in [
+        ("/x", "/*"),
+        ("/api/x", "/api/*"),
+        ("/api/v1/mcp", "/api/v1/*"),
+    ] {
+        assert_eq!(found(&routes, path).ok().as_deref(), Some(route), "{path}");
+    }
+    for path in [
+        "/api/mcp",
+        "/api/mcp/",
+        "/api/MCP/x",
+        "/api/mcp;x",
+        "/api/mcp.",
+        "/api/mcp%20",
+        "/API/mcp",
+    ] {
+        let expected = path.starts_with("/API").then_some("/*");
+        assert_eq!(found(&routes, path).ok().as_deref(), expected, "{path}");
+    }
+    // A route of other hosts is none of this request.
+    routes[1].hosts = Hosts::Named(vec!["b.example".to_owned()]);
+    assert_eq!(found(&routes, "/api/mcp").ok().as_deref(), Some("/*"));
+}
+
+#[test]
+fn a_segment_of_parameters_alone_leads_nowhere() {
+    let routes = [pass("/oauth/*", &["/mcp"]), pass("/*", &["/mcp"])];
+    for path in [
+        "/;/mcp",
+        "/;x/mcp",
+        "/;a/;b/mcp",
+        "/;/MCP",
+        "/;",
+        "/x/;y",
+        "/x/;/",
+        "/%20/mcp",
+        "/.../mcp",
+        "/.%20;x/mcp",
+        "/oauth/;/mcp",
+        "/oauth/;",
+        "/oauth/x/%20",
+    ] {
+        let found = found(&routes, path);
+        assert!(
+            matches!(found, Err(HttpFault::PathUnclear { .. })),
+            "{path}"
+        );
+    }
+    for path in ["/x;y/z", "/x/", "/x;y/"] {
+        assert_eq!(found(&routes, path).ok().as_deref(), Some("/*"), "{path}");
+    }
+}
+
 #[test]
 fn an_endpoint_is_not_reached_unread() {
+    let admits_path = |route: &Route, path: &str| {
+        let admitted = super::admits_path(route, path)?;
+        let reaches = route.pass.as_ref().unwrap().reaches_endpoint(path);
+        Ok::<_, HttpFault>(admitted && !reaches)
+    };
     let all = pass("/*", &["/mcp", "/v1/mcp/"]);
-    for path in ["/", "/health", "/mcpx", "/v1", "/x/mcp", "/.well-knownx"] {
+    for path in [
+        "/",
+        "/health",
+        "/mcpx",
+        "/v1",
+        "/x/mcp",
+        "/.well-knownx",
+        "/.mcp",
+    ] {
         assert!(matches!(admits_path(&all, path), Ok(true)), "{path}");
     }
     for path in [
@@ -185,6 +267,10 @@ fn an_endpoint_is_not_reached_unread() {
         "/Mcp;x/y",
         "/v1/mcp",
         "/v1;a/MCP/",
+        "/mcp.",
+        "/mcp..;x/y",
+        "/mcp%20",
+        "/v1%20/mcp.%20",
         "/.well-known/x",
         "/.well-known",
     ] {
@@ -192,7 +278,7 @@ fn an_endpoint_is_not_reached_unread() {
     }
     let root = pass("/*", &["/"]);
     assert!(matches!(admits_path(&root, "/"), Ok(false)));
-    assert!(matches!(admits_path(&root, "/;x"), Ok(false)));
+    assert!(admits_path(&root, "/;x").is_err());
     assert!(matches!(admits_path(&root, "/health"), Ok(true)));
     let documents = pass("/.well-known/*", &[]);
     assert!(matches!(

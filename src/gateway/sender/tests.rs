@@ -72,11 +72,12 @@ fn a_stranger_says_nothing_of_itself() {
 fn the_nearest_address_that_is_no_proxy_is_the_client() {
     for (lines, client, chain) in [
         (&["192.0.2.1"][..], "192.0.2.1", "192.0.2.1, 10.0.0.1"),
-        // What a client wrote itself stands before what its proxy wrote.
+        // What a client wrote itself stands before what its proxy wrote, and goes no further.
+        (&["1.1.1.1, 192.0.2.1"], "192.0.2.1", "192.0.2.1, 10.0.0.1"),
         (
-            &["1.1.1.1, 192.0.2.1"],
+            &["10.0.0.9, 9.9.9.9", "10.0.0.8, 192.0.2.1, 10.0.0.2"],
             "192.0.2.1",
-            "1.1.1.1, 192.0.2.1, 10.0.0.1",
+            "192.0.2.1, 10.0.0.2, 10.0.0.1",
         ),
         (
             &["192.0.2.1,10.9.9.9"],
@@ -227,6 +228,28 @@ fn elements_are_read_with_their_pairs() {
             "{line}"
         );
     }
+}
+
+#[test]
+fn elements_before_that_of_the_client_go_no_further() {
+    let line = "for=9.9.9.9;proto=https;host=evil.example, for=192.0.2.1;proto=http, for=10.0.0.9";
+    let sender = sender(
+        "10.0.0.1:5",
+        true,
+        ForwardedBy::Forwarded,
+        &[("forwarded", line)],
+    );
+    assert_eq!(
+        told(&sender, Forwarded::Forwarded),
+        ["forwarded: for=192.0.2.1;proto=http;host=\"own.example\", for=10.0.0.9, for=10.0.0.1"]
+    );
+    let expected = x_forwarded(
+        "192.0.2.1, 10.0.0.9, 10.0.0.1",
+        "own.example",
+        "http",
+        "192.0.2.1",
+    );
+    assert_eq!(told(&sender, Forwarded::XForwarded), expected);
 }
 
 #[test]

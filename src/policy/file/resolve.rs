@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::policy::finding::{self, Errors, Finding, Flaw, Origin, shown};
-use crate::policy::host::is_loopback;
+use crate::policy::host::{address, is_loopback};
 use crate::policy::plan::{Hosts, Origins, Pass, Plan, Route, Upstream};
 use crate::policy::url::Url;
 
@@ -307,8 +307,20 @@ fn link(
 /// A server, by host and port.
 type Server = (String, u16);
 
+/// The server of an upstream. All names and addresses of this machine's loopback are one: whatever
+/// listens there listens at most of them.
 fn server(upstream: &Upstream) -> Server {
-    (upstream.host.clone(), upstream.port)
+    const LOOPBACK: &str = "localhost";
+    let host = &upstream.host;
+    let address = address(host).map(|address| address.to_canonical());
+    let name = match address {
+        Some(ip) if ip.is_loopback() || ip.is_unspecified() => LOOPBACK.to_owned(),
+        Some(ip) => ip.to_string(),
+        // RFC 6761, 6.3.
+        None if host.ends_with(".localhost") => LOOPBACK.to_owned(),
+        None => host.clone(),
+    };
+    (name, upstream.port)
 }
 
 /// The MCP endpoints of each server.

@@ -133,6 +133,9 @@ fn nothing_passes_that_could_be_another_path() {
         ("/oauth/a%2Fb", 400),
         ("/oauth/%5Cmcp", 400),
         ("/oauth//mcp", 400),
+        ("/oauth/;/mcp", 400),
+        ("/oauth/;x/;y/mcp", 400),
+        ("/oauth/%20/mcp", 400),
         ("/oauth/%252e%252e/mcp", 400),
         ("/oauth/./x", 400),
         ("/oauth/%6Dcp", 400),
@@ -166,10 +169,17 @@ fn no_endpoint_is_reached_unread() {
         )
     });
     // The upstream has its endpoint at /mcp; the gateway has it at /tools.
+    for target in ["/;/mcp", "/;x/mcp", "/;a/;b/mcp", "/;/MCP", "/.../mcp"] {
+        let answer = site.gateway.ask(&Request::call("echo").target(target));
+        assert_eq!(answer.status, 400, "{target}: {answer:?}");
+        assert!(answer.text().contains("empty segment") || answer.text().contains("dot segment"));
+    }
     for target in [
         "/mcp",
         "/mcp/",
         "/MCP",
+        "/mcp.",
+        "/mcp%20",
         "/mcp;a",
         "/mcp/x",
         "/.well-known/x",
