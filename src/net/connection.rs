@@ -9,7 +9,8 @@ use std::convert::Infallible;
 use std::pin::pin;
 
 use http::Request;
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::CONTENT_LENGTH;
+use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -167,7 +168,8 @@ fn has_two_framings<S>(request: &Request<Incoming>, watch: &Watch<S>) -> bool
 where
     S: AsyncRead + Peer + Unpin,
 {
-    request.headers().contains_key(TRANSFER_ENCODING)
+    // Only a body in chunks has no known length; that costs less to ask than the headers do.
+    request.body().size_hint().exact().is_none()
         && watch.head_had(request.method().as_str(), CONTENT_LENGTH.as_str())
 }
 

@@ -177,6 +177,9 @@ impl<S> Shared<S> {
     }
 
     fn wake_waiting(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
         for waker in self.waiting.drain(..) {
             waker.wake();
         }
