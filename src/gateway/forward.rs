@@ -103,7 +103,10 @@ impl Destination {
     /// Writes into `head` where it goes and where it came from; `host` is the one that it named.
     fn address(&self, head: &mut Parts, host: HeaderValue, sender: &Sender) {
         if head.version > Version::HTTP_11 {
-            join_cookies(&mut head.headers);
+            // Later versions may divide cookies among lines, and HTTP/1.1 may not (RFC 9113, 8.2.3).
+            if let Some(cookies) = header::joined(&head.headers, COOKIE, b"; ") {
+                head.headers.insert(COOKIE, cookies);
+            }
         }
         head.version = Version::HTTP_11;
         sender.tell(&mut head.headers, self.upstream().forwarded, host);
@@ -255,20 +258,6 @@ fn named_host(head: &Parts) -> HeaderValue {
             HeaderValue::from_str(authority.as_str()).unwrap_or(HeaderValue::from_static(""))
         }
         (None, None) => HeaderValue::from_static(""),
-    }
-}
-
-/// Puts cookies into one line, which later versions of HTTP may divide and HTTP/1.1 may not (RFC
-/// 9113, 8.2.3).
-fn join_cookies(headers: &mut HeaderMap) {
-    let lines = headers.get_all(COOKIE);
-    if lines.iter().nth(1).is_none() {
-        return;
-    }
-    let lines: Vec<_> = lines.iter().map(HeaderValue::as_bytes).collect();
-    // What were values of lines make one with a semicolon between them.
-    if let Ok(joined) = HeaderValue::from_bytes(&lines.join(&b"; "[..])) {
-        headers.insert(COOKIE, joined);
     }
 }
 

@@ -71,9 +71,8 @@ pub(super) async fn pass(
                 return Err(fault.into());
             };
             if own.is_gone {
-                // Nobody is left to be answered. Whoever watches the connection drops this
-                // exchange; the pause only bounds it.
-                sleep(route.bounds.body_idle_timeout).await;
+                let idle = route.bounds.body_idle_timeout;
+                return Err(receive::broken(true, idle).await.into());
             }
             return Err(own.fault.into());
         }

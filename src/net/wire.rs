@@ -177,9 +177,6 @@ impl<S> Shared<S> {
     }
 
     fn wake_waiting(&mut self) {
-        if self.waiting.is_empty() {
-            return;
-        }
         for waker in self.waiting.drain(..) {
             waker.wake();
         }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::refusal::HeaderFault;
 
@@ -33,6 +33,20 @@ pub mod spelled {
     pub const NAME: &str = "Mcp-Name";
     /// `Mcp-Session-Id`.
     pub const SESSION_ID: &str = "Mcp-Session-Id";
+}
+
+/// The value of a field whose lines make one with `separator` between them; none where there is no
+/// line. A single line is not copied.
+#[must_use]
+pub fn joined(headers: &HeaderMap, name: HeaderName, separator: &[u8]) -> Option<HeaderValue> {
+    let mut lines = headers.get_all(name).iter();
+    let first = lines.next()?;
+    let Some(second) = lines.next() else {
+        return Some(first.clone());
+    };
+    let all = [first, second].into_iter().chain(lines);
+    let all: Vec<_> = all.map(HeaderValue::as_bytes).collect();
+    HeaderValue::from_bytes(&all.join(separator)).ok()
 }
 
 /// Whether the field called `name`, in lower case, belongs to the sessions and resumed streams of

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::telling::{Data, Telling};
 use crate::protocol;
+use crate::protocol::header;
 use crate::protocol::media::{self, Accepts};
 use crate::protocol::version::Era;
 
@@ -37,7 +38,8 @@ impl Addressee {
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Addressee {
         Addressee {
-            accept: accept(headers),
+            // One list, which may stand in several lines (RFC 9110, 5.3).
+            accept: header::joined(headers, ACCEPT, b", "),
             id: None,
             era: None,
             in_band: true,
@@ -46,16 +48,6 @@ impl Addressee {
             closes: false,
         }
     }
-}
-
-/// What a client accepts: one list, which may stand in several lines (RFC 9110, 5.3).
-fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
-    let lines = headers.get_all(ACCEPT);
-    if lines.iter().nth(1).is_none() {
-        return lines.iter().next().cloned();
-    }
-    let lines: Vec<_> = lines.iter().map(HeaderValue::as_bytes).collect();
-    HeaderValue::from_bytes(&lines.join(&b", "[..])).ok()
 }
 
 #[derive(Serialize)]
