@@ -6,6 +6,7 @@ pub mod head;
 pub mod header;
 pub mod lexer;
 pub mod media;
+pub mod members;
 pub mod method;
 pub mod refusal;
 pub mod subscription;

@@ -1,6 +1,7 @@
 //! The resolved policy: what the gateway runs on. Built only from checked files or from flags,
 //! with every default filled in, so that no stage asks twice what a missing key means.
 
+mod cache;
 mod shutdown;
 mod stream;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::cache::{Cache, Catalog, LegacyCache, LegacyScope, Memory, Order};
 pub use self::shutdown::{Shutdown, StreamEnd};
 pub use self::stream::{Deadlines, Streams};
 use super::network::Network;
@@ -27,6 +29,8 @@ pub struct Plan {
     pub status: SocketAddr,
     /// The access log.
     pub log: Log,
+    /// The memory that the caches of all routes share.
+    pub memory: Memory,
     /// How the process ends.
     pub shutdown: Shutdown,
     /// The routes, in the order of the files.
@@ -153,6 +157,10 @@ pub struct Route {
     pub streams: Streams,
     /// How long calls may take.
     pub deadline: Deadlines,
+    /// What is served from memory.
+    pub cache: Cache,
+    /// What is done with lists, and learned from them.
+    pub catalog: Catalog,
 }
 
 impl Route {

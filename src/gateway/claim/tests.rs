@@ -27,6 +27,8 @@ fn route() -> Arc<Route> {
         cors: Cors::default(),
         streams: Streams::default(),
         deadline: Deadlines::default(),
+        cache: crate::policy::plan::Cache::default(),
+        catalog: crate::policy::plan::Catalog::default(),
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::policy::finding::{self, Errors, Finding, Flaw, Origin, shown};
 use crate::policy::host::{address, is_loopback};
-use crate::policy::plan::{Hosts, Origins, Pass, Plan, Route, Upstream};
+use crate::policy::plan::{Cache, Catalog, Hosts, Memory, Origins, Pass, Plan, Route, Upstream};
 use crate::policy::url::Url;
 
 use super::gateway::Draft;
@@ -49,6 +49,7 @@ pub(super) fn resolve(
         listen: draft.listen,
         status: draft.status.address,
         log: draft.log,
+        memory: Memory::default(),
         shutdown: draft.shutdown,
         routes,
     };
@@ -386,5 +387,7 @@ fn route(terms: Terms, pass: Option<Pass>, upstream: Arc<Upstream>) -> Route {
         bounds: terms.bounds,
         streams: terms.streams,
         deadline: terms.deadline,
+        cache: Cache::default(),
+        catalog: Catalog::default(),
     }
 }
