@@ -22,7 +22,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
 use self::passage::{Passage, Side};
-use super::claim::{Claim, Inspection, Refused};
+use super::agree::claim::{Claim, Inspection, Refused};
 use super::outbound::{Cut, Lease};
 use super::receive::{self, Part};
 use crate::net::alarm::Alarm;

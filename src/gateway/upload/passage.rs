@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::Body;
 use tokio::time::Instant;
 
-use crate::gateway::claim::{Agreement, Inspection, Refused};
+use crate::gateway::agree::claim::{Agreement, Inspection, Refused};
 use crate::gateway::outbound::Cut;
 use crate::net::received::Received;
 use crate::protocol::refusal::{BodyFault, Refusal};

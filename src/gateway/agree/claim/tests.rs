@@ -74,7 +74,7 @@ fn whole(body: &[u8], headers: &HeaderMap, route: &Route) -> Outcome {
     let fields = Fields::read(headers);
     let judged = place::place(&message, fields.protocol_version, &route.protocol, || None)
         .and_then(|placed| {
-            let routing = agree::agree(&placed, &message, &fields, headers, route)?;
+            let routing = agree(&placed, &message, &fields, headers, route)?;
             placed.accept(&message, &route.protocol)?;
             Ok(routing)
         });

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::agree::{self, Routing};
-use super::message::{Call, Message};
-use super::{place, receive};
+use super::{Routing, agree};
+use crate::gateway::message::{Call, Message};
+use crate::gateway::{place, receive};
 use crate::policy::plan::{Missing, Route};
 use crate::protocol::frame::{Field, Outline, Paths, Scanner, Text};
 use crate::protocol::head::Fields;
@@ -19,7 +19,7 @@ use crate::protocol::version::{Era, Version};
 
 /// What the headers of a modern request say: as much as is decided on, so that its body can follow.
 #[derive(Clone, Debug)]
-pub(super) struct Claim {
+pub(in crate::gateway) struct Claim {
     version: Version,
     method: String,
     name: Option<String>,
@@ -33,7 +33,11 @@ impl Claim {
     /// repeated or unreadable, or says what is refused anyway; because the route supplies missing
     /// ones, for which the body must be read; or because the policy wants it so.
     #[must_use]
-    pub(super) fn of(fields: &Fields<'_>, headers: &HeaderMap, route: &Route) -> Option<Claim> {
+    pub(in crate::gateway) fn of(
+        fields: &Fields<'_>,
+        headers: &HeaderMap,
+        route: &Route,
+    ) -> Option<Claim> {
         let bounds = &route.bounds;
         if route.protocol.missing == Missing::Mirror
             || bounds.stream_bytes_max <= bounds.body_bytes_max
@@ -71,7 +75,7 @@ impl Claim {
 
     /// What is claimed.
     #[must_use]
-    pub(super) fn call(&self) -> Call<'_> {
+    pub(in crate::gateway) fn call(&self) -> Call<'_> {
         Call {
             era: Era::Modern,
             version: Some(self.version),
@@ -83,7 +87,7 @@ impl Claim {
 
     /// The routing headers, as they go upstream before the body.
     #[must_use]
-    pub(super) fn routing(&self) -> Routing {
+    pub(in crate::gateway) fn routing(&self) -> Routing {
         Routing::modern(
             self.version.as_str(),
             &self.method,
@@ -98,7 +102,7 @@ impl Claim {
         let fields = Fields::read(&self.lines);
         let session = || None;
         let placed = place::place(&message, fields.protocol_version, &route.protocol, session)?;
-        agree::agree(&placed, &message, &fields, &self.lines, route)?;
+        agree(&placed, &message, &fields, &self.lines, route)?;
         placed.accept(&message, &route.protocol)?;
         Ok(Agreement {
             id: outline.shared_id(),
@@ -155,30 +159,30 @@ impl Comparison {
 /// The proof that a body which passed by says what its headers claim. Only the end of an
 /// [`Inspection`] makes one.
 #[derive(Debug)]
-pub(super) struct Agreement {
+pub(in crate::gateway) struct Agreement {
     id: Option<Bytes>,
 }
 
 impl Agreement {
     /// The raw id of the message, if it has one.
     #[must_use]
-    pub(super) fn id(&self) -> Option<Bytes> {
+    pub(in crate::gateway) fn id(&self) -> Option<Bytes> {
         self.id.clone()
     }
 }
 
 /// A refusal, with the id that it is told to, if that is known.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(in crate::gateway) struct Refused {
     /// What is told.
-    pub(super) refusal: Box<Refusal>,
+    pub(in crate::gateway) refusal: Box<Refusal>,
     /// The raw id of the request.
-    pub(super) id: Option<Bytes>,
+    pub(in crate::gateway) id: Option<Bytes>,
 }
 
 impl Refused {
     /// The refusal, told to that id.
-    pub(super) fn tell(self, to: &mut Addressee) -> Refusal {
+    pub(in crate::gateway) fn tell(self, to: &mut Addressee) -> Refusal {
         to.id = self.id;
         *self.refusal
     }
@@ -190,7 +194,7 @@ impl Refused {
 /// behind it cannot smuggle it out. What is in contradiction to the claim goes no further, but is
 /// read to its end, because the worst that is wrong with a message is what its client is told.
 #[derive(Debug)]
-pub(super) struct Inspection {
+pub(in crate::gateway) struct Inspection {
     claim: Claim,
     route: Arc<Route>,
     scanner: Scanner,
@@ -203,7 +207,7 @@ pub(super) struct Inspection {
 impl Inspection {
     /// An inspection at the beginning of a body that comes to `route`.
     #[must_use]
-    pub(super) fn new(claim: Claim, route: Arc<Route>) -> Inspection {
+    pub(in crate::gateway) fn new(claim: Claim, route: Arc<Route>) -> Inspection {
         Inspection {
             scanner: Scanner::new(&route.bounds.message, &Paths::default()),
             claim,
@@ -218,7 +222,7 @@ impl Inspection {
     ///
     /// # Errors
     /// What is wrong with the body whatever follows: it is no JSON, or it exceeds a bound.
-    pub(super) fn read(&mut self, mut piece: Bytes) -> Result<Bytes, Refused> {
+    pub(in crate::gateway) fn read(&mut self, mut piece: Bytes) -> Result<Bytes, Refused> {
         let bounds = &self.route.bounds;
         if piece.len() > bounds.stream_bytes_max - self.read.min(bounds.stream_bytes_max) {
             return Err(self.refused(receive::too_large_to_stream(bounds).into()));
@@ -251,7 +255,7 @@ impl Inspection {
 
     /// Whether nothing more of the body may go on, because it cannot agree with its claim.
     #[must_use]
-    pub(super) fn contradicts(&self) -> bool {
+    pub(in crate::gateway) fn contradicts(&self) -> bool {
         self.compared == Comparison::Different || self.scanner.is_flawed()
     }
 
@@ -259,7 +263,7 @@ impl Inspection {
     ///
     /// # Errors
     /// What a body would have been refused for that is read first.
-    pub(super) fn end(self) -> Result<(Agreement, Bytes), Refused> {
+    pub(in crate::gateway) fn end(self) -> Result<(Agreement, Bytes), Refused> {
         let outline = self.scanner.finish().map_err(|flaw| Refused {
             id: flaw.id().map(Bytes::copy_from_slice),
             refusal: Box::new(MessageFault::Unreadable(flaw).into()),
@@ -275,7 +279,7 @@ impl Inspection {
 
     /// The raw id, if it has come already.
     #[must_use]
-    pub(super) fn id(&self) -> Option<Bytes> {
+    pub(in crate::gateway) fn id(&self) -> Option<Bytes> {
         self.scanner.id()
     }
 
