@@ -12,6 +12,7 @@ mod inquiry;
 mod intake;
 mod message;
 mod outbound;
+mod own;
 mod pass;
 mod pipeline;
 mod place;

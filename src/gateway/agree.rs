@@ -12,7 +12,7 @@ use crate::protocol::frame::Text;
 use crate::protocol::head::Fields;
 use crate::protocol::header::{self, Reading, spelled};
 use crate::protocol::refusal::{HeaderFault, MessageFault, Refusal};
-use crate::protocol::version::Era;
+use crate::protocol::version::{Era, Version};
 
 /// Most bytes of a rebuilt `Mcp-Name` on a legacy request, whose reader never asked for one:
 /// servers commonly refuse a head over 8 KiB.
@@ -82,6 +82,17 @@ impl Routing {
                 None => Line::Remove,
             },
             params: true,
+        }
+    }
+
+    /// Those of a request of our own, whose body we write.
+    #[must_use]
+    pub(super) fn of_our_own(version: Version, method: &'static str) -> Routing {
+        Routing {
+            version: Line::Set(HeaderValue::from_static(version.as_str())),
+            method: Line::Set(HeaderValue::from_static(method)),
+            name: Line::Remove,
+            params: false,
         }
     }
 

@@ -74,7 +74,7 @@ pub(super) async fn settle(
     }
     let served = route.protocol.versions;
     let reading = |message: &[u8]| read(message, served);
-    let (held, edit) = answer::hold(response, lease, route, reading).await?;
+    let (held, edit) = answer::demand(response, lease, route, reading).await?;
     Ok(match edit {
         Edit::Keep => held.pass(Era::Modern),
         Edit::Replace(message) => held.replace(&message, Era::Modern),

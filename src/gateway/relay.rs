@@ -3,6 +3,7 @@
 mod asked;
 mod events;
 mod flow;
+mod messages;
 mod patience;
 
 use std::error::Error;
@@ -31,6 +32,7 @@ use crate::protocol::media;
 use crate::protocol::version::Era;
 
 pub(super) use self::asked::Asked;
+pub(super) use self::messages::{Reader, Verdict, is_message};
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const NO: HeaderValue = HeaderValue::from_static("no");

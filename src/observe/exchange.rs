@@ -99,6 +99,21 @@ impl Exchange {
         self.record.refused = Some((reason, detail));
     }
 
+    /// What the memory of answers had to say: a stable word.
+    pub fn cache(&mut self, word: &'static str) {
+        self.record.cache = Some(word);
+    }
+
+    /// Whether the answer was kept, or why not: a stable word.
+    pub fn stored(&mut self, word: &'static str) {
+        self.record.stored = Some(word);
+    }
+
+    /// What was known of the tool that is called: a stable word.
+    pub fn schema(&mut self, word: &'static str) {
+        self.record.schema = Some(word);
+    }
+
     /// The request was sent on, over a connection that had served before or a new one.
     pub fn upstream_connection(&mut self, reused: bool) {
         self.record.upstream_reused = Some(reused);
