@@ -201,15 +201,12 @@ fn bodies() -> impl Strategy<Value = Vec<u8>> {
         let chosen: Vec<_> = order.iter().map(|at| members[*at].clone()).collect();
         let message = format!("{{{}}}", chosen.join(","));
         match shape {
-            1 => format!("[{message}]{behind}"),
-            2 => message[..message.len() / 2]
-                .chars()
-                .chain(behind.chars())
-                .collect(),
-            3 => select_scalar(&message).to_owned(),
-            _ => format!(" {message}{behind}"),
+            1 => format!("[{message}]{behind}").into_bytes(),
+            // Cut wherever it is, in the middle of a character too.
+            2 => [&message.as_bytes()[..message.len() / 2], behind.as_bytes()].concat(),
+            3 => select_scalar(&message).into(),
+            _ => format!(" {message}{behind}").into_bytes(),
         }
-        .into_bytes()
     })
 }
 
