@@ -29,6 +29,7 @@ fn route() -> Arc<Route> {
         deadline: Deadlines::default(),
         cache: crate::policy::plan::Cache::default(),
         catalog: crate::policy::plan::Catalog::default(),
+        pin: None,
     })
 }
 
