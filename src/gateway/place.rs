@@ -11,7 +11,8 @@ use crate::protocol::refusal::{HeaderFault, HttpFault, MessageFault, Refusal, Ve
 use crate::protocol::version::{Era, Version, Versions};
 
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
-const META_VERSION: MessageFault = MessageFault::MetaKey {
+/// That the version which the body must name is missing or no text.
+pub(super) const META_VERSION: MessageFault = MessageFault::MetaKey {
     key: VERSION_KEY,
     expected: "a string with the version",
 };
