@@ -10,5 +10,6 @@ pub mod members;
 pub mod method;
 pub mod param;
 pub mod refusal;
+pub mod response;
 pub mod subscription;
 pub mod version;
