@@ -163,7 +163,7 @@ impl Admitted {
             awaited,
             asked,
         } = self;
-        let request = destination.request(head, body, routing, awaited.era, sender)?;
+        let request = destination.request(head, body, routing, awaited.era, Some(sender))?;
         Ok((request, awaited, asked))
     }
 }

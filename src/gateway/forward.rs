@@ -63,7 +63,7 @@ impl Destination {
         body: Outbound,
         routing: Routing,
         era: Era,
-        sender: &Sender,
+        sender: Option<&Sender>,
     ) -> Result<Request<Outbound>, HttpFault> {
         let host = named_host(&head);
         head.uri = match head.uri.query() {
@@ -96,12 +96,12 @@ impl Destination {
             "expect" | "content-length" => true,
             name => name.starts_with(header::PREFIX) || is_strange(name, false),
         });
-        self.address(&mut head, host, sender);
+        self.address(&mut head, host, Some(sender));
         Ok(Request::from_parts(head, body))
     }
 
     /// Writes into `head` where it goes and where it came from; `host` is the one that it named.
-    fn address(&self, head: &mut Parts, host: HeaderValue, sender: &Sender) {
+    fn address(&self, head: &mut Parts, host: HeaderValue, sender: Option<&Sender>) {
         if head.version > Version::HTTP_11 {
             // Later versions may divide cookies among lines, and HTTP/1.1 may not (RFC 9113, 8.2.3).
             if let Some(cookies) = header::joined(&head.headers, COOKIE, b"; ") {
@@ -109,7 +109,9 @@ impl Destination {
             }
         }
         head.version = Version::HTTP_11;
-        sender.tell(&mut head.headers, self.upstream().forwarded, host);
+        if let Some(sender) = sender {
+            sender.tell(&mut head.headers, self.upstream().forwarded, host);
+        }
         head.headers.insert(HOST, self.authority.clone());
     }
 

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, EXPECT, HeaderMap, HeaderValue};
 use http::request::Parts;
-use http::{Method, Request, Uri};
+use http::{Method, Request, StatusCode, Uri};
 
 use super::agree::Routing;
 use super::answer::{self, Limits, Read};
@@ -13,6 +13,7 @@ use super::outbound::Outbound;
 use super::sender::Sender;
 use crate::protocol::media;
 use crate::protocol::refusal::{HttpFault, UpstreamFault};
+use crate::protocol::response::{Message, Response};
 use crate::protocol::version::{Era, Version};
 
 const EITHER: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -23,16 +24,43 @@ pub(super) struct Behalf {
     uri: Uri,
     version: http::Version,
     headers: HeaderMap,
-    sender: Sender,
+    /// Who it is; ourselves, where nobody is named.
+    sender: Option<Sender>,
 }
 
 /// What became of a request of our own.
 #[derive(Debug)]
 pub(super) enum Told {
-    /// The message with its response, and the status that it came with.
-    Response(Bytes),
+    /// The response.
+    Response(Response),
     /// An answer with this status, in which there is none.
-    Status(u16),
+    Status(StatusCode),
+}
+
+/// The message of a request of our own: with these raw capabilities of its client, and these further
+/// members of its parameters, raw and each with a comma before it.
+#[must_use]
+pub(super) fn message(
+    version: Version,
+    method: &'static str,
+    capabilities: &[u8],
+    params: &[u8],
+) -> Bytes {
+    [
+        br#"{"jsonrpc":"2.0","id":"weirgate","method":""#,
+        method.as_bytes(),
+        br#"","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":""#,
+        version.as_str().as_bytes(),
+        br#"","io.modelcontextprotocol/clientInfo":{"name":"weirgate","version":""#,
+        env!("CARGO_PKG_VERSION").as_bytes(),
+        br#""},"io.modelcontextprotocol/clientCapabilities":"#,
+        capabilities,
+        b"}",
+        params,
+        b"}}",
+    ]
+    .concat()
+    .into()
 }
 
 impl Behalf {
@@ -43,7 +71,18 @@ impl Behalf {
             uri: head.uri.clone(),
             version: head.version,
             headers: head.headers.clone(),
-            sender: sender.clone(),
+            sender: Some(sender.clone()),
+        }
+    }
+
+    /// On our own behalf: without anything that belongs to a client.
+    #[must_use]
+    pub(super) fn ours() -> Behalf {
+        Behalf {
+            uri: Uri::from_static("/"),
+            version: http::Version::HTTP_11,
+            headers: HeaderMap::new(),
+            sender: None,
         }
     }
 
@@ -69,7 +108,7 @@ impl Behalf {
             .insert(CONTENT_TYPE, HeaderValue::from_static(media::JSON));
         let routing = Routing::of_our_own(version, method);
         let body = Outbound::Whole(message);
-        destination.request(head, body, routing, Era::Modern, &self.sender)
+        destination.request(head, body, routing, Era::Modern, self.sender.as_ref())
     }
 }
 
@@ -81,20 +120,28 @@ pub(super) async fn ask(
     destination: &Destination,
     request: Request<Outbound>,
     limits: Limits,
-    is_response: impl Fn(&[u8]) -> Read<Bytes>,
 ) -> Result<Told, UpstreamFault> {
     let (response, lease) = destination.send(request).await?;
     let status = response.status();
-    let (held, found) = answer::hold(response, lease, limits, is_response).await;
+    let (held, found) = answer::hold(response, lease, limits, response_in).await;
     match found {
-        Ok(message) => {
+        Ok(response) => {
             held.done();
-            Ok(Told::Response(message))
+            Ok(Told::Response(response))
         }
-        Err(_) if !status.is_success() => Ok(Told::Status(status.as_u16())),
+        Err(_) if !status.is_success() => Ok(Told::Status(status)),
         Err(unread) => Err(UpstreamFault::Unreadable {
             upstream: destination.upstream().name.clone(),
             what: unread.what(),
         }),
+    }
+}
+
+/// The response, if that is what a message is.
+fn response_in(message: &[u8]) -> Read<Response> {
+    match Message::read(Bytes::copy_from_slice(message)) {
+        Message::Other { .. } => Read::NotYet,
+        Message::Response(response) => Read::Response(response),
+        Message::Unreadable(_) => Read::Unreadable,
     }
 }

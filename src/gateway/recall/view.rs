@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::gateway::answer::Limits;
 use crate::gateway::message::Call;
 use crate::policy::pin::OnChange;
 use crate::policy::plan::{Order, Route};
@@ -37,6 +38,14 @@ pub(in crate::gateway) struct Selection {
     items: Option<(List, Box<[usize]>)>,
     /// The versions, raw, where they are not those that the server lists.
     versions: Option<Box<[u8]>>,
+}
+
+impl Selection {
+    /// Whether all of the answer leaves as it came.
+    #[must_use]
+    pub(in crate::gateway) fn is_whole(&self) -> bool {
+        self.items.is_none() && self.versions.is_none()
+    }
 }
 
 /// An answer that the route must change cannot be read one way only.
@@ -72,15 +81,41 @@ impl View {
         }
     }
 
-    /// What of `response` leaves. `is_tool` is asked of each tool whether it is one, and whether it is
-    /// as it was pinned.
+    /// The route.
+    #[must_use]
+    pub(in crate::gateway) fn route(&self) -> &Route {
+        &self.route
+    }
+
+    /// Within which bounds an answer is held; one that need not be read within `entry_bytes_max`.
+    #[must_use]
+    pub(in crate::gateway) fn limits(&self, entry_bytes_max: usize) -> Limits {
+        let (bytes_max, too_long) = match self.of {
+            Of::Discovery => (
+                self.route.bounds.buffer_bytes,
+                "an answer that must be read and exceeds bounds.buffer_bytes",
+            ),
+            Of::List(..) if self.demands() => (
+                self.route.catalog.list_bytes_max,
+                "a list that must be read and exceeds catalog.list_bytes_max",
+            ),
+            Of::List(..) | Of::Other => (entry_bytes_max, "an answer that exceeds cache.entry_bytes_max"),
+        };
+        Limits {
+            bytes_max,
+            too_long,
+            idle_timeout: self.route.upstream.response_idle_timeout,
+        }
+    }
+
+    /// What of `response` leaves. `stays` is asked of each tool, by its position.
     ///
     /// # Errors
     /// Where that cannot be told.
     pub(in crate::gateway) fn select(
         &self,
         response: &Response,
-        is_tool: impl Fn(&Item<'_>) -> bool,
+        stays: impl Fn(usize) -> bool,
     ) -> Result<Selection, Undecidable> {
         if response.result().is_none() || !self.demands() {
             return Ok(Selection::default());
@@ -90,7 +125,7 @@ impl View {
                 versions: versions(response, self.route.protocol.versions)?,
                 ..Selection::default()
             }),
-            Of::List(list, _) => self.select_items(response, list, is_tool),
+            Of::List(list, _) => self.select_items(response, list, stays),
             Of::Other => Ok(Selection::default()),
         }
     }
@@ -99,7 +134,7 @@ impl View {
         &self,
         response: &Response,
         list: List,
-        is_tool: impl Fn(&Item<'_>) -> bool,
+        stays: impl Fn(usize) -> bool,
     ) -> Result<Selection, Undecidable> {
         let Some(items) = response.items(list) else {
             // A client that finds the list under another name would find it whole.
@@ -111,7 +146,7 @@ impl View {
         let count = items.len();
         let mut stay: Vec<(usize, Item<'_>)> = items.enumerate().collect();
         if list == List::Tools {
-            stay.retain(|(_, item)| is_tool(item));
+            stay.retain(|(index, _)| stays(*index));
         }
         if self.sorts() {
             stay.sort_by_cached_key(|(_, item)| item.name());
