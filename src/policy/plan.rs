@@ -207,6 +207,13 @@ pub struct Cors {
     pub credentials: bool,
 }
 
+impl Cors {
+    /// The request headers that a page of a route's origins may always send, beside `Mcp-Param-*`.
+    pub const ALWAYS: &str = "Accept, Authorization, Content-Type, Last-Event-ID, \
+                              MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, baggage, \
+                              traceparent, tracestate";
+}
+
 impl Default for Cors {
     fn default() -> Self {
         Cors {
