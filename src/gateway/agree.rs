@@ -1,6 +1,8 @@
 //! The routing headers against the body, and what they become on the way to the upstream: each one
 //! line at most, with the value that the body has.
 
+pub(super) mod claim;
+
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::message::Message;
@@ -52,7 +54,7 @@ impl Line {
 }
 
 /// The routing headers of one message as they go upstream. Only [`agree`] makes one, and a
-/// [`Claim`](super::claim::Claim), whose body never comes to its end unless it agrees; so nothing is
+/// [`Claim`](claim::Claim), whose body never comes to its end unless it agrees; so nothing is
 /// forwarded whose headers were not held against its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Routing {
@@ -71,13 +73,7 @@ impl Routing {
 
     /// Those of a modern message of this version, method and name; `found` is what the client
     /// sent.
-    #[must_use]
-    pub(super) fn modern(
-        version: &str,
-        method: &str,
-        name: Option<&str>,
-        found: &Fields<'_>,
-    ) -> Routing {
+    fn modern(version: &str, method: &str, name: Option<&str>, found: &Fields<'_>) -> Routing {
         Routing {
             version: Line::plain(version, found.protocol_version),
             method: Line::plain(method, found.method),

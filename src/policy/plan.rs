@@ -18,6 +18,7 @@ pub use self::shutdown::{Shutdown, StreamEnd};
 pub use self::stream::{Deadlines, Streams};
 pub use self::upstream::{Forwarded, Http, Upstream};
 use super::network::Network;
+use super::pin::Pin;
 use super::segment;
 use super::tls::ListenTls;
 use crate::protocol::version::{Version, Versions};
@@ -29,6 +30,8 @@ pub struct Plan {
     pub listen: Listen,
     /// Where `/healthz` and `/readyz` are served.
     pub status: SocketAddr,
+    /// Where what the gateway remembers can be looked at and purged; nowhere if not named.
+    pub admin: Option<SocketAddr>,
     /// The access log.
     pub log: Log,
     /// The memory that the caches of all routes share.
@@ -163,6 +166,8 @@ pub struct Route {
     pub cache: Cache,
     /// What is done with lists, and learned from them.
     pub catalog: Catalog,
+    /// What the definitions of tools are held against, if anything.
+    pub pin: Option<Pin>,
 }
 
 impl Route {
@@ -310,4 +315,6 @@ pub enum LegacyRefusals {
 impl Plan {
     /// The default address of the status listener.
     pub const STATUS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9902);
+    /// The default address of the admin listener.
+    pub const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9901);
 }

@@ -1,4 +1,4 @@
-//! What stands once in a policy: `listen`, `status`, `log`, `shutdown` and `defaults`.
+//! What stands once in a policy: `listen`, `status`, `admin`, `log`, `cache`, `shutdown` and `defaults`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use crate::policy::finding::Flaw;
 use crate::policy::host::parse_address;
 use crate::policy::network::Network;
-use crate::policy::plan::{ForwardedBy, Listen, Log, LogFormat, Plan, Shutdown};
+use crate::policy::plan::{ForwardedBy, Listen, Log, LogFormat, Memory, Plan, Shutdown};
 use crate::policy::unit::{duration, size};
 
 use super::Setting;
 use super::bounds;
+use super::cache;
 use super::key::{self, Key, Section, Seen, Shown, word};
-use super::node::Node;
+use super::node::{Data, Node};
 use super::reader::Reader;
 use super::route::{self, DraftRoute, TERMS, Terms};
 use super::stream;
@@ -24,7 +25,9 @@ use super::upstream::{self, DraftUpstream, Target};
 pub(super) struct Draft {
     pub(super) listen: Section<Listen>,
     pub(super) status: Section<Status>,
+    pub(super) admin: Section<Admin>,
     pub(super) log: Log,
+    pub(super) memory: Memory,
     pub(super) shutdown: Shutdown,
     pub(super) defaults: Defaults,
     pub(super) upstreams: Vec<DraftUpstream>,
@@ -46,6 +49,19 @@ impl Default for Status {
     }
 }
 
+/// The admin listener.
+pub(super) struct Admin {
+    pub(super) address: Option<SocketAddr>,
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Admin {
+            address: Some(Plan::ADMIN),
+        }
+    }
+}
+
 /// What routes and upstreams have unless they say otherwise.
 #[derive(Default)]
 pub(super) struct Defaults {
@@ -55,7 +71,9 @@ pub(super) struct Defaults {
 }
 
 /// The keys that only the gateway file has.
-pub(super) const GATEWAY_KEYS: [&str; 5] = ["listen", "status", "log", "shutdown", "defaults"];
+pub(super) const GATEWAY_KEYS: [&str; 7] = [
+    "listen", "status", "admin", "log", "cache", "shutdown", "defaults",
+];
 
 /// The keys of a file. The defaults come before what builds on them.
 pub(super) const ROOT: &[Key<Draft>] = &[
@@ -70,11 +88,21 @@ pub(super) const ROOT: &[Key<Draft>] = &[
         show: |d| key::show(STATUS, &d.status.value),
     },
     Key {
+        name: "admin",
+        read: |d, n, r| d.admin.read(n, "`admin`", ADMIN, r),
+        show: |d| key::show(ADMIN, &d.admin.value),
+    },
+    Key {
         name: "log",
         read: |d, n, r| {
             key::read(n, "`log`", LOG, &mut d.log, r);
         },
         show: |d| key::show(LOG, &d.log),
+    },
+    Key {
+        name: "cache",
+        read: |d, n, r| cache::read_memory(n, &mut d.memory, r),
+        show: |d| key::show(cache::MEMORY, &d.memory),
     },
     Key {
         name: "shutdown",
@@ -200,6 +228,23 @@ const STATUS: &[Key<Status>] = &[Key {
     show: |s| Shown::value(s.address),
 }];
 
+const ADMIN: &[Key<Admin>] = &[Key {
+    name: "address",
+    read: |a, n, r| {
+        if matches!(&n.data, Data::Scalar(scalar) if scalar.text == "off") {
+            a.address = None;
+            return;
+        }
+        let parse = |text: &str| parse_address(text).map(Some);
+        let wanted = "an address such as `127.0.0.1:9901`, or `off`";
+        r.parsed(n, wanted, parse, &mut a.address);
+    },
+    show: |a| match a.address {
+        Some(address) => Shown::value(address),
+        None => Shown::value("off"),
+    },
+}];
+
 /// The words for [`LogFormat`].
 const LOG_FORMATS: [(&str, LogFormat); 3] = [
     ("text", LogFormat::Text),
@@ -306,7 +351,14 @@ pub(super) fn settings(plan: &Plan) -> Vec<Setting> {
     let mut settings = key::differences(LISTEN, "listen", &plan.listen, &Listen::default());
     let default = Status::default();
     settings.extend(key::differences(STATUS, "status", &status, &default));
+    let admin = Admin {
+        address: plan.admin,
+    };
+    settings.extend(key::differences(ADMIN, "admin", &admin, &Admin::default()));
     settings.extend(key::differences(LOG, "log", &plan.log, &Log::default()));
+    let default = Memory::default();
+    let memory = key::differences(cache::MEMORY, "cache", &plan.memory, &default);
+    settings.extend(memory);
     let default = Shutdown::default();
     let shutdown = key::differences(stream::SHUTDOWN, "shutdown", &plan.shutdown, &default);
     settings.extend(shutdown);

@@ -99,14 +99,7 @@ pub(super) fn differences<T>(keys: &[Key<T>], path: &str, draft: &T, default: &T
 
 /// Keys that later versions will know. Whoever writes one today believes that it is enforced, so
 /// the refusal says that it is not.
-const FUTURE: [&str; 6] = [
-    "admin",
-    "authenticate",
-    "authorize",
-    "cache",
-    "limits",
-    "mandatory",
-];
+const FUTURE: [&str; 4] = ["authenticate", "authorize", "limits", "mandatory"];
 
 /// What became of the keys of a mapping.
 #[derive(Clone, Debug, Default)]
@@ -186,6 +179,16 @@ impl<T> Section<T> {
                 written: Vec::new(),
                 doubtful: self.seen.doubtful.clone(),
             },
+        }
+    }
+}
+
+impl<T> From<T> for Section<T> {
+    /// A section of which nothing was written.
+    fn from(value: T) -> Section<T> {
+        Section {
+            value,
+            seen: Seen::default(),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::policy::finding::{Flaw, shown};
 use crate::policy::plan::{LegacyHeaders, LegacyRefusals, Missing, Protocol};
 use crate::protocol::version::{Version, Versions};
 
-use super::key::{self, Key, Shown, word};
+use super::key::{self, Key, Section, Shown, word};
 use super::node::{Data, Node, is_date};
 use super::reader::Reader;
 
@@ -58,8 +58,9 @@ const ROUTING_HEADERS: &[Key<Protocol>] = &[
 ];
 
 /// Reads `protocol`, and warns of what has no effect or a surprising one.
-pub(super) fn read(node: &Node, protocol: &mut Protocol, reader: &mut Reader<'_>) {
-    key::read(node, "`protocol`", PROTOCOL, protocol, reader);
+pub(super) fn read(node: &Node, protocol: &mut Section<Protocol>, reader: &mut Reader<'_>) {
+    protocol.read(node, "`protocol`", PROTOCOL, reader);
+    let protocol = &protocol.value;
     let versions = protocol.versions;
     if let Some(missing) = node.find_path(&["routing_headers", "missing"])
         && !versions.serves_modern()

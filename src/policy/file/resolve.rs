@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use crate::policy::finding::{self, Errors, Flaw, Origin, shown};
 use crate::policy::host::{address, is_loopback};
-use crate::policy::plan::{Cache, Catalog, Hosts, Memory, Origins, Pass, Plan, Route, Upstream};
+use crate::policy::plan::{Hosts, Origins, Pass, Plan, Route, Upstream};
 use crate::policy::url::Url;
 
 use super::gateway::Draft;
-use super::key::{Section, Seen, suggest};
+use super::key::{Seen, suggest};
 use super::reader::Reader;
 use super::route::{DraftRoute, Endpoint, Terms};
 use super::upstream::{self, DraftUpstream, Target};
@@ -24,6 +24,7 @@ pub(super) fn resolve(
     mut reader: Reader<'_>,
 ) -> Result<Policy, Errors> {
     let origins = settle_addresses(&mut draft, addresses);
+    warn_of_admin(&draft, origins.admin.as_ref(), &mut reader);
     // The gateway file was read first, but the routes keep the order of the files.
     draft.routes.sort_by_key(|route| route.origin.rank());
     check_addresses(&draft, origins, &mut reader);
@@ -46,8 +47,9 @@ pub(super) fn resolve(
     let plan = Plan {
         listen: draft.listen.value,
         status: draft.status.value.address,
+        admin: draft.admin.value.address,
         log: draft.log,
-        memory: Memory::default(),
+        memory: draft.memory,
         shutdown: draft.shutdown,
         routes,
     };
@@ -86,27 +88,34 @@ pub(super) fn single(url: Url, addresses: Addresses) -> Result<Policy, Errors> {
     resolve(draft, addresses, reader)
 }
 
-/// Where the addresses of `listen` and `status` were written, if they were.
+/// Where our addresses were written, if they were.
 struct AddressOrigins {
     listen: Option<Origin>,
     status: Option<Origin>,
+    admin: Option<Origin>,
 }
 
 /// Puts the addresses of the command line over those of the files.
 fn settle_addresses(draft: &mut Draft, addresses: Addresses) -> AddressOrigins {
-    let settle = |over: Option<SocketAddr>, flag: &str, into: &mut SocketAddr, seen: &mut Seen| {
-        let Some(address) = over else {
+    let settle = |over: Option<SocketAddr>, flag: &str, seen: &mut Seen| {
+        if over.is_none() {
             return seen.place("address").map(Origin::from);
-        };
-        *into = address;
+        }
         seen.settle("address");
         Some(Origin::Argument(flag.to_owned()))
     };
-    let Section { value, seen } = &mut draft.listen;
-    let listen = settle(addresses.listen, "--listen", &mut value.address, seen);
-    let Section { value, seen } = &mut draft.status;
-    let status = settle(addresses.status, "--status", &mut value.address, seen);
-    AddressOrigins { listen, status }
+    let (listen, status, admin) = (&mut draft.listen, &mut draft.status, &mut draft.admin);
+    let address = &mut listen.value.address;
+    *address = addresses.listen.unwrap_or(*address);
+    let address = &mut status.value.address;
+    *address = addresses.status.unwrap_or(*address);
+    let address = &mut admin.value.address;
+    *address = addresses.admin.or(*address);
+    AddressOrigins {
+        listen: settle(addresses.listen, "--listen", &mut listen.seen),
+        status: settle(addresses.status, "--status", &mut status.seen),
+        admin: settle(addresses.admin, "--admin", &mut admin.seen),
+    }
 }
 
 /// Fills in what depends on the address: on loopback only this machine's names and origins are let
@@ -125,26 +134,11 @@ fn settle(terms: &mut Terms, listen: SocketAddr) {
 
 /// Refuses addresses that cannot both be listened on, and upstreams that lead back to us.
 fn check_addresses(draft: &Draft, origins: AddressOrigins, reader: &mut Reader<'_>) {
+    check_clashes(draft, origins, reader);
     if !draft.listen.seen.knows("address") {
         return;
     }
-    let (listen, status) = (draft.listen.value.address, draft.status.value.address);
-    let meets = |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() || b.is_unspecified();
-    if draft.status.seen.knows("address")
-        && listen.port() != 0
-        && listen.port() == status.port()
-        && meets(listen.ip(), status.ip())
-    {
-        let flaw = Flaw::new(
-            format!("`listen` ({listen}) and `status` ({status}) are the same address"),
-            "give them different ports",
-        );
-        let origin = origins.status.or(origins.listen);
-        reader.refuse(
-            origin.unwrap_or_else(|| Origin::Argument("policy".to_owned())),
-            flaw,
-        );
-    }
+    let listen = draft.listen.value.address;
     for upstream in &draft.upstreams {
         let Some(target) = &upstream.upstream else {
             continue;
@@ -166,6 +160,53 @@ fn check_addresses(draft: &Draft, origins: AddressOrigins, reader: &mut Reader<'
             );
             reader.refuse(upstream.origin.clone(), flaw);
         }
+    }
+}
+
+/// Refuses two addresses of ours that are one.
+fn check_clashes(draft: &Draft, origins: AddressOrigins, reader: &mut Reader<'_>) {
+    let (listen, status, admin) = (&draft.listen, &draft.status, &draft.admin);
+    let (a, b, c) = (
+        listen.value.address,
+        status.value.address,
+        admin.value.address,
+    );
+    let listen = ("listen", Some(a), &listen.seen, origins.listen);
+    let status = ("status", Some(b), &status.seen, origins.status);
+    let admin = ("admin", c, &admin.seen, origins.admin);
+    let meets = |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() || b.is_unspecified();
+    for (first, second) in [(&listen, &status), (&listen, &admin), (&status, &admin)] {
+        let (Some(a), Some(b)) = (first.1, second.1) else {
+            continue;
+        };
+        let known = first.2.knows("address") && second.2.knows("address");
+        if !known || a.port() == 0 || a.port() != b.port() || !meets(a.ip(), b.ip()) {
+            continue;
+        }
+        let cause = format!(
+            "`{}` ({a}) and `{}` ({b}) are the same address",
+            first.0, second.0
+        );
+        let origin = second.3.clone().or_else(|| first.3.clone());
+        let origin = origin.unwrap_or_else(|| Origin::Argument("policy".to_owned()));
+        reader.refuse(origin, Flaw::new(cause, "give them different ports"));
+    }
+}
+
+/// Warns where other machines could look at what the gateway remembers, and purge it.
+fn warn_of_admin(draft: &Draft, origin: Option<&Origin>, reader: &mut Reader<'_>) {
+    if let Some(address) = draft.admin.value.address
+        && !address.ip().is_loopback()
+        && let Some(origin) = origin
+    {
+        let flaw = Flaw::new(
+            format!(
+                "whoever reaches {address} can look at what the gateway remembers and purge it, \
+                 because nobody is asked who they are there"
+            ),
+            "listen on loopback, as in `127.0.0.1:9901`, unless something else keeps others away",
+        );
+        reader.warn(origin.clone(), flaw);
     }
 }
 
@@ -426,11 +467,12 @@ fn route(
         origins: terms.origins.unwrap_or(Origins::None),
         cors: terms.cors,
         upstream: Arc::clone(upstream),
-        protocol: terms.protocol,
+        protocol: terms.protocol.value,
         bounds: terms.bounds.value,
         streams: terms.streams,
         deadline: terms.deadline,
-        cache: Cache::default(),
-        catalog: Catalog::default(),
+        cache: terms.cache.value,
+        catalog: terms.catalog,
+        pin: endpoint.pin,
     }
 }

@@ -4,14 +4,19 @@ use std::fmt;
 
 use crate::policy::finding::{Flaw, Origin, Place, shown};
 use crate::policy::host::{parse_host, parse_origin, parse_pass_path, parse_route_path};
-use crate::policy::plan::{Bounds, Cors, Deadlines, Hosts, Origins, Protocol, Route, Streams};
+use crate::policy::pin::Pin;
+use crate::policy::plan::{
+    Bounds, Cache, Catalog, Cors, Deadlines, Hosts, Origins, Protocol, Route, Streams,
+};
 
 use super::Setting;
 use super::bounds::{self, BOUNDS};
+use super::cache;
 use super::cors::CORS;
 use super::gateway::{Defaults, Draft};
 use super::key::{self, Key, SWITCH, Section, Seen, Shown};
 use super::node::{Data, Node};
+use super::pin;
 use super::protocol::{self, PROTOCOL};
 use super::reader::Reader;
 use super::stream::{self, DEADLINES, STREAMS};
@@ -57,6 +62,7 @@ pub(super) struct Endpoint {
     pub(super) pass: bool,
     pub(super) path: String,
     pub(super) upstream: String,
+    pub(super) pin: Option<Pin>,
 }
 
 impl Default for Endpoint {
@@ -66,6 +72,7 @@ impl Default for Endpoint {
             pass: false,
             path: Route::PATH.to_owned(),
             upstream: String::new(),
+            pin: None,
         }
     }
 }
@@ -77,17 +84,21 @@ pub(super) struct Terms {
     pub(super) hosts: Option<Hosts>,
     pub(super) origins: Option<Origins>,
     pub(super) cors: Cors,
-    pub(super) protocol: Protocol,
+    pub(super) protocol: Section<Protocol>,
     pub(super) bounds: Section<Bounds>,
     pub(super) streams: Streams,
     pub(super) deadline: Deadlines,
+    pub(super) cache: Section<Cache>,
+    pub(super) catalog: Catalog,
 }
 
 impl Terms {
     /// Those of a route that builds on these.
     fn inherited(&self) -> Terms {
         Terms {
+            protocol: self.protocol.inherited(),
             bounds: self.bounds.inherited(),
+            cache: self.cache.inherited(),
             ..self.clone()
         }
     }
@@ -98,13 +109,12 @@ impl Terms {
             hosts: Some(route.hosts.clone()),
             origins: Some(route.origins.clone()),
             cors: route.cors.clone(),
-            protocol: route.protocol.clone(),
-            bounds: Section {
-                value: route.bounds,
-                seen: Seen::default(),
-            },
+            protocol: route.protocol.clone().into(),
+            bounds: route.bounds.into(),
             streams: route.streams,
             deadline: route.deadline.clone(),
+            cache: route.cache.into(),
+            catalog: route.catalog,
         }
     }
 }
@@ -140,6 +150,11 @@ const ENDPOINT: &[Key<Endpoint>] = &[
         },
         show: |_| Shown::value("required"),
     },
+    Key {
+        name: "pin",
+        read: |e, n, r| pin::read(n, &mut e.pin, r),
+        show: |e| pin::show(e.pin.as_ref()),
+    },
 ];
 
 /// The keys that a route and the defaults have alike.
@@ -164,7 +179,7 @@ pub(super) const TERMS: &[Key<Terms>] = &[
     Key {
         name: "protocol",
         read: |t, n, r| protocol::read(n, &mut t.protocol, r),
-        show: |t| key::show(PROTOCOL, &t.protocol),
+        show: |t| key::show(PROTOCOL, &t.protocol.value),
     },
     Key {
         name: "bounds",
@@ -181,14 +196,27 @@ pub(super) const TERMS: &[Key<Terms>] = &[
         read: |t, n, r| stream::read_deadlines(n, &mut t.deadline, r),
         show: |t| key::show(DEADLINES, &t.deadline),
     },
+    Key {
+        name: "cache",
+        read: |t, n, r| cache::read(n, &mut t.cache, r),
+        show: |t| cache::show(&t.cache.value),
+    },
+    Key {
+        name: "catalog",
+        read: |t, n, r| cache::read_catalog(n, &mut t.catalog, r),
+        show: |t| cache::show_catalog(&t.catalog),
+    },
 ];
 
 /// The keys by which nothing is enforced where requests pass through unread: those of a message, of
 /// a session, and of an answer that is read.
-const UNREAD: [&str; 11] = [
+const UNREAD: [&str; 14] = [
     "protocol",
     "streams",
     "deadline",
+    "cache",
+    "catalog",
+    "pin",
     "bounds.buffer_bytes",
     "bounds.depth_max",
     "bounds.keys_max",
@@ -238,6 +266,11 @@ pub(super) fn show_all() -> Shown {
 /// there.
 pub(super) fn settings(route: &Route) -> Vec<Setting> {
     let mut settings = key::differences(TERMS, "", &Terms::of(route), &Terms::default());
+    if !route.cache.enabled {
+        settings.retain(|setting| !setting.is_of("cache"));
+        settings.push(cache::off());
+    }
+    settings.extend(pin::settings(route));
     if route.pass.is_some() {
         settings.retain(|setting| !UNREAD.iter().any(|key| setting.is_of(key)));
     }
@@ -294,7 +327,13 @@ fn read_one(node: &Node, draft: &Draft, reader: &mut Reader<'_>) -> DraftRoute {
 fn check_read(route: &mut DraftRoute, draft: &Draft, reader: &mut Reader<'_>) {
     let bounds = &route.terms.bounds;
     bounds::check(bounds, &draft.listen, reader);
-    bounds::warn_of_unused(bounds, &route.terms.protocol, reader);
+    bounds::warn_of_unused(bounds, &route.terms.protocol.value, reader);
+    cache::check(
+        &route.seen,
+        &route.terms.cache,
+        &route.terms.protocol,
+        reader,
+    );
     let Some(place) = route.seen.place("path").cloned() else {
         return;
     };
