@@ -9,5 +9,6 @@ pub mod media;
 pub mod members;
 pub mod method;
 pub mod refusal;
+pub mod response;
 pub mod subscription;
 pub mod version;
