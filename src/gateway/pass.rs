@@ -14,14 +14,13 @@ use http::{Method, Response};
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep, timeout};
 
-use super::forward::Destination;
+use super::inquiry::Inquiry;
 use super::outbound::{Cut, Outbound};
 use super::relay::{self, Source};
-use super::sender::Sender;
-use super::{cors, receive};
+use super::serving::Serving;
+use super::{cors, intake, receive};
 use crate::net::received::Received;
-use crate::observe::Exchange;
-use crate::policy::plan::{Bounds, Origins, Route, Upstream};
+use crate::policy::plan::{Bounds, Origins, Upstream};
 use crate::protocol::refusal::{BodyFault, HttpFault, Refusal, UpstreamFault};
 use crate::protocol::version::Era;
 
@@ -32,21 +31,24 @@ pub(super) const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 /// Passes a request on as it came, and its answer back.
 ///
 /// # Errors
-/// 405 for CONNECT and TRACE; what is wrong with the body; a fault of the upstream. `closes` is set
-/// where the connection cannot go on after that.
+/// 503 where it is one too many; 405 for CONNECT and TRACE; what is wrong with the body; a fault of
+/// the upstream.
 pub(super) async fn pass(
-    route: &Route,
-    destination: &Destination,
+    serving: &Serving,
     head: Parts,
     body: Received,
-    sender: &Sender,
-    exchange: &mut Exchange,
-    closes: &mut bool,
+    inquiry: &mut Inquiry<'_>,
 ) -> Result<Response<Source>, Refusal> {
-    if let Err(fault) = check(&head, &body, &route.bounds) {
-        *closes = !receive::drain_unread(&head, body, &route.bounds);
-        return Err(fault.into());
+    let (route, destination) = (&*serving.route, &serving.destination);
+    let acceptable = intake::check(&head)
+        .map_err(Refusal::from)
+        .and_then(|()| Ok(check(&head, &body, &route.bounds)?));
+    if let Err(refusal) = acceptable {
+        return Err(inquiry.refuse_unread(&head, body, &route.bounds, refusal));
     }
+    let Inquiry {
+        exchange, sender, ..
+    } = inquiry;
     let expects = head.headers.contains_key(EXPECT);
     let received = exchange.receiving();
     let cut_off = Arc::new(Mutex::new(None));

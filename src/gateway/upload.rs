@@ -22,7 +22,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
 use self::passage::{Passage, Side};
-use super::claim::{Claim, Inspection, Refused};
+use super::agree::claim::{Claim, Inspection, Refused};
 use super::outbound::{Cut, Lease};
 use super::receive::{self, Part};
 use crate::net::alarm::Alarm;
@@ -156,7 +156,7 @@ impl Upload {
         future: impl Future<Output = Result<T, Refused>>,
     ) -> Result<T, Refused> {
         let mut future = pin!(future);
-        let mut alarm = Alarm::new(Instant::now() + self.shorter_limit());
+        let mut alarm = Alarm::new(Instant::now() + self.shortest_limit());
         poll_fn(|cx| {
             if let Poll::Ready(outcome) = future.as_mut().poll(cx) {
                 return Poll::Ready(outcome);
@@ -164,7 +164,7 @@ impl Upload {
             while alarm.poll(cx).is_ready() {
                 match self.next_look(Instant::now()) {
                     Ok(next) => alarm.reset(next),
-                    Err(refusal) => return Poll::Ready(Err(self.refused(refusal))),
+                    Err(refused) => return Poll::Ready(Err(refused)),
                 }
             }
             Poll::Pending
@@ -173,13 +173,23 @@ impl Upload {
     }
 
     /// When to look next for silence; the side that we wait for may have changed until then.
-    fn next_look(&self, now: Instant) -> Result<Instant, Refusal> {
-        let (side, since) = self.passage().waits();
+    fn next_look(&self, now: Instant) -> Result<Instant, Refused> {
+        let mut passage = self.passage();
+        let (side, since) = passage.waits();
         let max = self.limit(side);
-        if since + max > now {
-            return Ok((since + max).min(now + self.shorter_limit()));
+        let silent_at = since + max;
+        if let Some(since) = passage.refuted_since() {
+            // Whichever of its times is over, nothing is worse for a client than to hear only that.
+            let ends_at = silent_at.min(since + self.route.bounds.drain_timeout);
+            return match ends_at > now {
+                true => Ok(ends_at),
+                false => Err(passage.conclude()),
+            };
         }
-        Err(match side {
+        if silent_at > now {
+            return Ok(silent_at.min(now + self.shortest_limit()));
+        }
+        Err(passage.refused(match side {
             Side::Client => BodyFault::Timeout { max }.into(),
             Side::Upstream => UpstreamFault::Timeout {
                 upstream: self.route.upstream.name.clone(),
@@ -187,7 +197,7 @@ impl Upload {
                 max,
             }
             .into(),
-        })
+        }))
     }
 
     fn limit(&self, side: Side) -> Duration {
@@ -197,8 +207,10 @@ impl Upload {
         }
     }
 
-    fn shorter_limit(&self) -> Duration {
-        self.limit(Side::Client).min(self.limit(Side::Upstream))
+    fn shortest_limit(&self) -> Duration {
+        let drain_timeout = self.route.bounds.drain_timeout;
+        let silence = self.limit(Side::Client).min(self.limit(Side::Upstream));
+        silence.min(drain_timeout)
     }
 
     fn passage(&self) -> MutexGuard<'_, Passage> {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::Body;
 use tokio::time::Instant;
 
-use crate::gateway::claim::{Agreement, Inspection, Refused};
+use crate::gateway::agree::claim::{Agreement, Inspection, Refused};
 use crate::gateway::outbound::Cut;
 use crate::net::received::Received;
 use crate::protocol::refusal::{BodyFault, Refusal};
@@ -46,6 +46,8 @@ pub(super) struct Passage {
     received: Arc<AtomicU64>,
     waits_for: Side,
     since: Instant,
+    /// When it was certain that the body is refused, while it is read on.
+    refuted_since: Option<Instant>,
     /// Whether the client went, if its body broke off.
     client_gone: bool,
     /// An answer is passed on already. What was sent may not be broken off before that is complete.
@@ -73,6 +75,7 @@ impl Passage {
             received,
             waits_for: Side::Upstream,
             since: Instant::now(),
+            refuted_since: None,
             client_gone: false,
             answered: false,
             unsent: false,
@@ -113,10 +116,24 @@ impl Passage {
 
     /// A refusal that is told to the id that is known so far.
     pub(super) fn refused(&self, refusal: Refusal) -> Refused {
-        Refused {
-            refusal: Box::new(refusal),
-            id: self.id(),
-        }
+        Refused::new(refusal, self.id())
+    }
+
+    /// Since when it is certain that a body is refused which is still read.
+    pub(super) fn refuted_since(&self) -> Option<Instant> {
+        self.refuted_since
+            .filter(|_| matches!(self.verdict, Verdict::Open(_)))
+    }
+
+    /// No more is read of a body that is refused whatever follows. Gives what is known of why.
+    pub(super) fn conclude(&mut self) -> Refused {
+        let refused = match &self.verdict {
+            Verdict::Open(inspection) => inspection.conclude(),
+            Verdict::Agreed(..) | Verdict::Refused(_) => self.refused(BodyFault::Broken.into()),
+        };
+        self.rest = None;
+        self.settle(Verdict::Refused(None));
+        refused
     }
 
     /// Whom the exchange waits for, and since when.
@@ -169,10 +186,9 @@ impl Passage {
             match &mut self.verdict {
                 Verdict::Agreed(..) => return Poll::Ready(Ok(())),
                 Verdict::Refused(refused) => {
-                    return Poll::Ready(Err(refused.take().unwrap_or(Refused {
-                        refusal: Box::new(BodyFault::Broken.into()),
-                        id: None,
-                    })));
+                    let refused = refused.take();
+                    let told = refused.unwrap_or_else(|| Refused::new(BodyFault::Broken, None));
+                    return Poll::Ready(Err(told));
                 }
                 Verdict::Open(_) if self.unsent => {
                     ready!(self.poll_read(cx));
@@ -235,7 +251,15 @@ impl Passage {
         };
         match inspection.read(piece) {
             Ok(passes) => self.ready = passes,
-            Err(refused) => return self.settle(Verdict::Refused(Some(refused))),
+            Err(refused) => {
+                if refused.closes {
+                    self.rest = None;
+                }
+                return self.settle(Verdict::Refused(Some(refused)));
+            }
+        }
+        if inspection.contradicts() {
+            self.refuted_since.get_or_insert_with(Instant::now);
         }
         // A body of known length is complete for its reader with its last piece, so that this one
         // does not go on before all of it has been judged.
