@@ -21,7 +21,7 @@ mod store;
 
 pub(super) use audience::Audience;
 pub(super) use change::{Change, Changes};
-pub(super) use entry::{About, Entry, Held};
+pub(super) use entry::{About, Entry};
 pub(super) use flight::{Fill, Outcome, Waiting};
 pub(super) use key::{Asking, Question};
 pub(super) use kind::Kind;

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::key::Digest;
 use super::kind::Kind;
 use super::place::{above, place};
+use crate::protocol::canonical::Digest;
 
 /// How many places and lists one upstream may name before it is as if it had named them all: what a
 /// peer names is bounded.
@@ -54,7 +54,7 @@ impl Change {
 
 /// A point between two changes of one upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Moment(u64);
+struct Moment(u64);
 
 /// The changes of one upstream, counted.
 #[derive(Debug, Default)]
@@ -114,21 +114,20 @@ impl Changes {
     }
 
     /// Now.
-    pub(super) fn moment(&self) -> Moment {
+    fn moment(&self) -> Moment {
         Moment(self.count.load(Ordering::Acquire))
     }
 
-    /// Whether nothing has changed since `moment` that concerns an answer.
-    pub(super) fn spare(&self, concern: &Concern<'_>, moment: Moment) -> bool {
-        if self.moment() == moment {
-            return true;
-        }
+    /// The moment until which nothing has changed that concerns an answer of `since`; absent where
+    /// something has.
+    fn spared(&self, concern: &Concern<'_>, since: Moment) -> Option<Moment> {
         let noted = self.lock();
-        noted.kinds[concern.kind as usize] <= moment
-            && (!concern.kind.is_list() || !noted.lists.is_marked(&concern.list, moment))
+        let spared = noted.kinds[concern.kind as usize] <= since
+            && (!concern.kind.is_list() || !noted.lists.is_marked(&concern.list, since))
             && concern
                 .place
-                .is_none_or(|place| !noted.places.concern(place, moment))
+                .is_none_or(|place| !noted.places.concern(place, since));
+        spared.then_some(noted.count)
     }
 
     fn note(&self, change: impl FnOnce(&mut Noted)) {
@@ -140,6 +139,54 @@ impl Changes {
 
     fn lock(&self) -> MutexGuard<'_, Noted> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How an answer stands to the changes of its upstream since it was asked for.
+#[derive(Debug)]
+pub(super) struct Standing {
+    changes: Arc<Changes>,
+    /// Until when nothing has changed that concerns it.
+    until: AtomicU64,
+}
+
+impl Standing {
+    /// Of an answer that is asked for from now on.
+    pub(super) fn from_now(changes: &Arc<Changes>) -> Standing {
+        Standing {
+            changes: changes.clone(),
+            until: AtomicU64::new(changes.moment().0),
+        }
+    }
+
+    /// The changes.
+    pub(super) fn changes(&self) -> &Arc<Changes> {
+        &self.changes
+    }
+
+    /// Whether nothing has changed that concerns the answer.
+    pub(super) fn holds(&self, concern: &Concern<'_>) -> bool {
+        let until = Moment(self.until.load(Ordering::Acquire));
+        if self.changes.moment() == until {
+            return true;
+        }
+        match self.changes.spared(concern, until) {
+            // Where two look at once, the later number may be lost: it is looked for again.
+            Some(now) => {
+                self.until.store(now.0, Ordering::Release);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Clone for Standing {
+    fn clone(&self) -> Standing {
+        Standing {
+            changes: self.changes.clone(),
+            until: AtomicU64::new(self.until.load(Ordering::Acquire)),
+        }
     }
 }
 
@@ -208,7 +255,7 @@ mod tests {
                 list: Digest::of(&[list]),
                 place: place.as_deref(),
             };
-            !changes.spare(&concern, moment)
+            changes.spared(&concern, moment).is_none()
         }
     }
 
@@ -284,6 +331,30 @@ mod tests {
         changes.list_voided(Digest::of(&[1]));
         assert!(concerns(Kind::Tools, 1, None)(&changes, Moment(0)));
         assert!(!concerns(Kind::Tools, 2, None)(&changes, Moment(0)));
+    }
+
+    #[test]
+    fn what_was_asked_for_before_a_change_does_not_hold() {
+        let changes = Arc::new(Changes::default());
+        let concern = Concern {
+            kind: Kind::Tools,
+            list: Digest::of(&[1]),
+            place: None,
+        };
+        let standing = Standing::from_now(&changes);
+        // Others leave it alone, also after it was looked at between them.
+        for _ in 0..3 {
+            changes.resource_updated("file:///a");
+            changes.changed(Change::Prompts);
+            assert!(standing.holds(&concern));
+        }
+        let copy = standing.clone();
+        changes.changed(Change::Tools);
+        for _ in 0..2 {
+            assert!(!standing.holds(&concern) && !copy.holds(&concern));
+            changes.changed(Change::Prompts);
+        }
+        assert!(Standing::from_now(&changes).holds(&concern));
     }
 
     #[test]
