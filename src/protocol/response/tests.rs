@@ -1,5 +1,7 @@
 use super::*;
 
+mod generated;
+
 fn response(json: &str) -> Response {
     match Message::read(Bytes::copy_from_slice(json.as_bytes())) {
         Message::Response(response) => response,
