@@ -319,7 +319,12 @@ mod tests {
             assert!(read(uri)(&changes, Moment(0)), "{uri}");
             assert!(!read(uri)(&changes, changes.moment()), "{uri}");
         }
-        for uri in ["file:///a/bc", "file:///a/b.c", "file:///a/c", "other:///a/b"] {
+        for uri in [
+            "file:///a/bc",
+            "file:///a/b.c",
+            "file:///a/c",
+            "other:///a/b",
+        ] {
             assert!(!read(uri)(&changes, Moment(0)), "{uri}");
         }
         assert!(!concerns(Kind::Resources, 0, None)(&changes, Moment(0)));

@@ -257,7 +257,15 @@ mod tests {
             place: None,
         };
         let standing = Standing::from_now(&Arc::new(Changes::default()));
-        Entry::new(response, Arc::new(about), received, ttl, Duration::MAX, standing).unwrap()
+        Entry::new(
+            response,
+            Arc::new(about),
+            received,
+            ttl,
+            Duration::MAX,
+            standing,
+        )
+        .unwrap()
     }
 
     #[test]
@@ -301,10 +309,7 @@ mod tests {
         let came = Instant::now();
         let entry = entry(Duration::from_secs(10), came);
         let due = |age, before| {
-            entry.is_due(
-                came + Duration::from_secs(age),
-                Duration::from_secs(before),
-            )
+            entry.is_due(came + Duration::from_secs(age), Duration::from_secs(before))
         };
         assert!(!due(6, 3) && due(7, 3));
         assert!(!due(9, 0), "nobody asked for it");

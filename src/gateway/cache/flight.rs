@@ -261,8 +261,7 @@ impl Fill {
                 return Err((response, Why::TooLarge));
             }
         };
-        if !entry.holds() || !self.terms.kept.insert(&entry, self.purges)
-        {
+        if !entry.holds() || !self.terms.kept.insert(&entry, self.purges) {
             // Dropped, it passes on.
             return Err((entry.response().clone(), Why::Voided));
         }

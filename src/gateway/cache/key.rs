@@ -207,7 +207,11 @@ impl Preimage {
         let is_cursor = |name: &str| kind.is_list() && name == "cursor";
         self.members(&params, |name| name == "_meta" || is_cursor(name))?;
         self.members(&members(params.of("_meta"))?, says_nothing)?;
-        Some(params.iter().find_map(|(name, raw)| is_cursor(name).then_some(raw)))
+        Some(
+            params
+                .iter()
+                .find_map(|(name, raw)| is_cursor(name).then_some(raw)),
+        )
     }
 
     fn members(&mut self, members: &Members<'_>, is_left_out: impl Fn(&str) -> bool) -> Option<()> {

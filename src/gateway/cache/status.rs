@@ -191,12 +191,7 @@ mod tests {
                 "miss",
                 Some(Why::Private),
             ),
-            (
-                fetched(false, None),
-                "weirgate; fwd=uri-miss",
-                "miss",
-                None,
-            ),
+            (fetched(false, None), "weirgate; fwd=uri-miss", "miss", None),
             (
                 Status::Bypass(Why::Input),
                 "weirgate; fwd=bypass; detail=input",

@@ -13,7 +13,6 @@ use super::change::Standing;
 use super::entry::{About, Entry};
 use super::flight::{Boarding, Fill, Flights, Waiting};
 use super::key::{Asking, Key, Question};
-use super::kind::Kind;
 use super::place::place;
 use super::status::Why;
 use crate::policy::plan::Memory;
@@ -291,7 +290,10 @@ impl Kept {
 
     #[cfg(test)]
     pub(super) fn held(&self) -> (u64, u64) {
-        let bytes = self.entries.iter().map(|(_, entry)| u64::from(entry.held_bytes()));
+        let bytes = self
+            .entries
+            .iter()
+            .map(|(_, entry)| u64::from(entry.held_bytes()));
         (bytes.sum(), self.entries.entry_count())
     }
 }
