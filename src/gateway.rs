@@ -3,23 +3,25 @@
 mod admitted;
 mod agree;
 mod answer;
-mod claim;
 mod cors;
 mod discover;
 mod forward;
 mod handshake;
 mod hop;
+mod inquiry;
 mod intake;
 mod message;
 mod outbound;
 mod pass;
-pub mod pipeline;
+mod pipeline;
 mod place;
 mod receive;
 mod relay;
 mod route;
 mod sender;
+mod serving;
 mod session;
 mod upload;
 
 pub use relay::Outgoing;
+pub use serving::Gateway;

@@ -9,6 +9,7 @@ pub mod lexer;
 pub mod media;
 pub mod members;
 pub mod method;
+pub mod param;
 pub mod refusal;
 pub mod response;
 pub mod subscription;

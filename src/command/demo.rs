@@ -22,6 +22,7 @@ pub fn demo(listen: SocketAddr) -> Result<(), StartError> {
             listen: Some(listen),
             // The demonstration may run beside a gateway that has the usual port.
             status: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            admin: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
         };
         let url = format!("http://{server}/mcp");
         let policy = Plan::for_single_upstream(&url, addresses)

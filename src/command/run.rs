@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, Readiness};
-use crate::gateway::pipeline::Gateway;
+use crate::gateway::Gateway;
 use crate::net::descriptor::Descriptors;
 use crate::net::listener::{self, Phase, Shared};
 use crate::net::reload::{self, Renewal};

@@ -243,6 +243,7 @@ pub(super) mod tests {
             deadline: plan::Deadlines::default(),
             cache: plan::Cache::default(),
             catalog: plan::Catalog::default(),
+            pin: None,
         })
     }
 

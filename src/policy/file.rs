@@ -1,15 +1,17 @@
 //! Policy files → the [`Plan`]: read, checked as a whole, and every flaw told at once.
 //!
-//! A policy is one file or several. The one that has any of `listen`, `status`, `log`,
+//! A policy is one file or several. The one that has any of `listen`, `status`, `admin`, `log`, `cache`,
 //! `shutdown` and `defaults` is the gateway file; all others hold `upstreams` and `routes` only, so
 //! that teams can own files of their own without reaching into what concerns all.
 //!
 //! The stages: [`source`] reads bytes, [`node`] makes a tree of them in which every node knows its
 //! place, the tables of [`key`] turn the tree into typed drafts, [`resolve`] makes the plan.
 
+mod cache;
 mod gateway;
 mod key;
 mod node;
+mod pin;
 mod protocol;
 mod reader;
 mod resolve;
@@ -47,6 +49,8 @@ pub struct Addresses {
     pub listen: Option<SocketAddr>,
     /// Where `/healthz` and `/readyz` are served.
     pub status: Option<SocketAddr>,
+    /// Where what the gateway remembers can be looked at and purged.
+    pub admin: Option<SocketAddr>,
 }
 
 /// Reads the policy that `paths` name: files, and directories whose `*.yaml` and `*.yml` are taken
@@ -102,7 +106,8 @@ fn refuse_second(second: &node::Node, first: &node::Node, reader: &mut Reader<'_
                     "`{key}` stands in a second gateway file, the first is {}",
                     first.place.source.name
                 ),
-                "keep `listen`, `status`, `log`, `shutdown` and `defaults` together in one file",
+                "keep `listen`, `status`, `admin`, `log`, `cache`, `shutdown` and `defaults` together in \
+                 one file",
             );
             reader.refuse(&value.place, flaw);
         }
@@ -140,6 +145,8 @@ pub fn settings_of_gateway(plan: &Plan) -> Vec<Setting> {
 pub fn settings_of_route(route: &Route) -> Vec<Setting> {
     let mut settings = protocol::settings(route);
     settings.extend(stream::settings(route));
+    settings.extend(cache::settings(route));
+    settings.extend(pin::settings(route));
     settings
 }
 

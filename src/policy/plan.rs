@@ -14,6 +14,7 @@ pub use self::cache::{Cache, Catalog, LegacyCache, LegacyScope, Memory, Order};
 pub use self::shutdown::{Shutdown, StreamEnd};
 pub use self::stream::{Deadlines, Streams};
 use super::network::Network;
+use super::pin::Pin;
 use super::segment;
 use super::tls::{ListenTls, UpstreamTls};
 use super::url::Scheme;
@@ -27,6 +28,8 @@ pub struct Plan {
     pub listen: Listen,
     /// Where `/healthz` and `/readyz` are served.
     pub status: SocketAddr,
+    /// Where what the gateway remembers can be looked at and purged; nowhere if not named.
+    pub admin: Option<SocketAddr>,
     /// The access log.
     pub log: Log,
     /// The memory that the caches of all routes share.
@@ -161,6 +164,8 @@ pub struct Route {
     pub cache: Cache,
     /// What is done with lists, and learned from them.
     pub catalog: Catalog,
+    /// What the definitions of tools are held against, if anything.
+    pub pin: Option<Pin>,
 }
 
 impl Route {
@@ -466,4 +471,6 @@ impl Upstream {
 impl Plan {
     /// The default address of the status listener.
     pub const STATUS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9902);
+    /// The default address of the admin listener.
+    pub const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9901);
 }

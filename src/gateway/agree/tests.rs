@@ -39,6 +39,7 @@ fn route(missing: Missing, legacy: LegacyHeaders) -> Route {
         deadline: Deadlines::default(),
         cache: crate::policy::plan::Cache::default(),
         catalog: crate::policy::plan::Catalog::default(),
+        pin: None,
     }
 }
 

@@ -106,6 +106,7 @@ fn pass(path: &str, endpoints: &[&str]) -> Route {
         deadline: Deadlines::default(),
         cache: crate::policy::plan::Cache::default(),
         catalog: crate::policy::plan::Catalog::default(),
+        pin: None,
         name: String::new(),
         path: path.to_owned(),
         pass: Some(Pass {

@@ -1,4 +1,4 @@
-//! What stands once in a policy: `listen`, `status`, `log`, `shutdown` and `defaults`.
+//! What stands once in a policy: `listen`, `status`, `admin`, `log`, `cache`, `shutdown` and `defaults`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,14 +7,15 @@ use crate::policy::finding::Origin;
 use crate::policy::host::parse_address;
 use crate::policy::network::Network;
 use crate::policy::plan::{
-    Bounds, Cors, Deadlines, ForwardedBy, Hosts, Listen, Log, LogFormat, Origins, Plan, Protocol,
-    Shutdown, Streams,
+    Bounds, Cache, Catalog, Cors, Deadlines, ForwardedBy, Hosts, Listen, Log, LogFormat, Memory,
+    Origins, Plan, Protocol, Shutdown, Streams,
 };
 use crate::policy::unit::{duration, size};
 
 use super::Setting;
+use super::cache;
 use super::key::{self, Key, Shown};
-use super::node::Node;
+use super::node::{Data, Node};
 use super::protocol;
 use super::reader::Reader;
 use super::route::{self, DraftRoute, read_hosts, read_origins};
@@ -27,12 +28,15 @@ use super::upstream::{self, DraftUpstream, Target};
 pub(super) struct Draft {
     pub(super) listen: Listen,
     pub(super) status: Status,
+    pub(super) admin: Admin,
     pub(super) log: Log,
+    pub(super) memory: Memory,
     pub(super) shutdown: Shutdown,
     pub(super) defaults: Defaults,
     /// Where the addresses were written, if they were.
     pub(super) listen_origin: Option<Origin>,
     pub(super) status_origin: Option<Origin>,
+    pub(super) admin_origin: Option<Origin>,
     pub(super) upstreams: Vec<DraftUpstream>,
     pub(super) routes: Vec<DraftRoute>,
 }
@@ -50,6 +54,19 @@ impl Default for Status {
     }
 }
 
+/// The admin listener.
+pub(super) struct Admin {
+    pub(super) address: Option<SocketAddr>,
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Admin {
+            address: Some(Plan::ADMIN),
+        }
+    }
+}
+
 /// What routes and upstreams have unless they say otherwise.
 #[derive(Clone, Default)]
 pub(super) struct Defaults {
@@ -57,6 +74,8 @@ pub(super) struct Defaults {
     pub(super) bounds: Bounds,
     pub(super) streams: Streams,
     pub(super) deadline: Deadlines,
+    pub(super) cache: Cache,
+    pub(super) catalog: Catalog,
     pub(super) hosts: Option<Hosts>,
     pub(super) origins: Option<Origins>,
     pub(super) cors: Cors,
@@ -64,7 +83,9 @@ pub(super) struct Defaults {
 }
 
 /// The keys that only the gateway file has.
-pub(super) const GATEWAY_KEYS: [&str; 5] = ["listen", "status", "log", "shutdown", "defaults"];
+pub(super) const GATEWAY_KEYS: [&str; 7] = [
+    "listen", "status", "admin", "log", "cache", "shutdown", "defaults",
+];
 
 /// The keys of a file. The defaults come before what builds on them.
 pub(super) const ROOT: &[Key<Draft>] = &[
@@ -89,11 +110,26 @@ pub(super) const ROOT: &[Key<Draft>] = &[
         show: |d| key::show(STATUS, &d.status),
     },
     Key {
+        name: "admin",
+        read: |d, n, r| {
+            key::read(n, "`admin`", ADMIN, &mut d.admin, r);
+            d.admin_origin = n
+                .find("address")
+                .map(|address| Origin::from(&address.place));
+        },
+        show: |d| key::show(ADMIN, &d.admin),
+    },
+    Key {
         name: "log",
         read: |d, n, r| {
             key::read(n, "`log`", LOG, &mut d.log, r);
         },
         show: |d| key::show(LOG, &d.log),
+    },
+    Key {
+        name: "cache",
+        read: |d, n, r| cache::read_memory(n, &mut d.memory, r),
+        show: |d| key::show(cache::MEMORY, &d.memory),
     },
     Key {
         name: "shutdown",
@@ -225,6 +261,23 @@ const STATUS: &[Key<Status>] = &[Key {
     show: |s| Shown::value(s.address),
 }];
 
+const ADMIN: &[Key<Admin>] = &[Key {
+    name: "address",
+    read: |a, n, r| {
+        if matches!(&n.data, Data::Scalar(scalar) if scalar.text == "off") {
+            a.address = None;
+            return;
+        }
+        let parse = |text: &str| parse_address(text).map(Some);
+        let wanted = "an address such as `127.0.0.1:9901`, or `off`";
+        r.parsed(n, wanted, parse, &mut a.address);
+    },
+    show: |a| match a.address {
+        Some(address) => Shown::value(address),
+        None => Shown::value("off"),
+    },
+}];
+
 /// The words for [`LogFormat`].
 const LOG_FORMATS: [(&str, LogFormat); 3] = [
     ("text", LogFormat::Text),
@@ -285,6 +338,16 @@ const DEFAULTS: &[Key<Defaults>] = &[
         show: |_| Shown::value("as `routes[].deadline`"),
     },
     Key {
+        name: "cache",
+        read: |d, n, r| cache::read(n, &mut d.cache, r),
+        show: |_| Shown::value("as `routes[].cache`"),
+    },
+    Key {
+        name: "catalog",
+        read: |d, n, r| cache::read_catalog(n, &mut d.catalog, r),
+        show: |_| Shown::value("as `routes[].catalog`"),
+    },
+    Key {
         name: "hosts",
         read: |d, n, r| read_hosts(n, &mut d.hosts, r),
         show: |_| Shown::value("as `routes[].hosts`"),
@@ -328,7 +391,17 @@ pub(super) fn settings(plan: &Plan) -> Vec<Setting> {
         &status,
         &Status::default(),
     ));
+    let admin = Admin {
+        address: plan.admin,
+    };
+    settings.extend(key::differences(ADMIN, "admin", &admin, &Admin::default()));
     settings.extend(key::differences(LOG, "log", &plan.log, &Log::default()));
+    settings.extend(key::differences(
+        cache::MEMORY,
+        "cache",
+        &plan.memory,
+        &Memory::default(),
+    ));
     let shutdown = Shutdown::default();
     settings.extend(key::differences(
         stream::SHUTDOWN,

@@ -88,14 +88,7 @@ pub(super) fn differences<T>(keys: &[Key<T>], path: &str, draft: &T, default: &T
 
 /// Keys that later versions will know. Whoever writes one today believes that it is enforced, so
 /// the refusal says that it is not.
-const FUTURE: [&str; 6] = [
-    "admin",
-    "authenticate",
-    "authorize",
-    "cache",
-    "limits",
-    "mandatory",
-];
+const FUTURE: [&str; 4] = ["authenticate", "authorize", "limits", "mandatory"];
 
 /// Reads the mapping `node` (called `what` in messages) over `draft`, in the order of the table, so
 /// that a key may build on those before it. Gives whether everything in it was well.

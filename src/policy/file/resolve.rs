@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::policy::finding::{self, Errors, Finding, Flaw, Origin, shown};
 use crate::policy::host::{address, is_loopback};
-use crate::policy::plan::{Cache, Catalog, Hosts, Memory, Origins, Pass, Plan, Route, Upstream};
+use crate::policy::plan::{Hosts, Origins, Pass, Plan, Route, Upstream};
 use crate::policy::url::Url;
 
 use super::gateway::Draft;
@@ -29,6 +29,7 @@ pub(super) fn resolve(
     draft.routes.sort_by_key(|route| route.origin.rank());
     check_addresses(&draft, &mut reader);
     warn_of_exposure(&draft, &mut reader);
+    warn_of_admin(&draft, &mut reader);
     let listen = draft.listen.address;
     for route in &mut draft.routes {
         settle(&mut route.terms, listen);
@@ -48,8 +49,9 @@ pub(super) fn resolve(
     let plan = Plan {
         listen: draft.listen,
         status: draft.status.address,
+        admin: draft.admin.address,
         log: draft.log,
-        memory: Memory::default(),
+        memory: draft.memory,
         shutdown: draft.shutdown,
         routes,
     };
@@ -96,6 +98,10 @@ fn override_addresses(draft: &mut Draft, addresses: Addresses) {
         draft.status.address = address;
         draft.status_origin = Some(Origin::Argument("--status".to_owned()));
     }
+    if let Some(address) = addresses.admin {
+        draft.admin.address = Some(address);
+        draft.admin_origin = Some(Origin::Argument("--admin".to_owned()));
+    }
 }
 
 /// Fills in what depends on the address: on loopback only this machine's names and origins are let
@@ -114,22 +120,8 @@ fn settle(terms: &mut Terms, listen: SocketAddr) {
 
 /// Refuses addresses that cannot both be listened on, and upstreams that lead back to us.
 fn check_addresses(draft: &Draft, reader: &mut Reader<'_>) {
-    let (listen, status) = (draft.listen.address, draft.status.address);
-    let meets = |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() || b.is_unspecified();
-    if listen.port() != 0 && listen.port() == status.port() && meets(listen.ip(), status.ip()) {
-        let origin = draft
-            .status_origin
-            .clone()
-            .or_else(|| draft.listen_origin.clone());
-        let flaw = Flaw::new(
-            format!("`listen` ({listen}) and `status` ({status}) are the same address"),
-            "give them different ports",
-        );
-        reader.refuse(
-            origin.unwrap_or_else(|| Origin::Argument("policy".to_owned())),
-            flaw,
-        );
-    }
+    check_clashes(draft, reader);
+    let listen = draft.listen.address;
     for upstream in &draft.upstreams {
         let Some(target) = &upstream.upstream else {
             continue;
@@ -151,6 +143,49 @@ fn check_addresses(draft: &Draft, reader: &mut Reader<'_>) {
             );
             reader.refuse(upstream.origin.clone(), flaw);
         }
+    }
+}
+
+/// Refuses two addresses of ours that are one.
+fn check_clashes(draft: &Draft, reader: &mut Reader<'_>) {
+    let listen = ("listen", draft.listen.address, &draft.listen_origin);
+    let status = ("status", draft.status.address, &draft.status_origin);
+    let admin = draft.admin.address;
+    let admin = admin.map(|address| ("admin", address, &draft.admin_origin));
+    let meets = |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() || b.is_unspecified();
+    let pairs = [
+        Some((listen, status)),
+        admin.map(|admin| (listen, admin)),
+        admin.map(|admin| (status, admin)),
+    ];
+    for ((first, a, a_origin), (second, b, b_origin)) in pairs.into_iter().flatten() {
+        if a.port() == 0 || a.port() != b.port() || !meets(a.ip(), b.ip()) {
+            continue;
+        }
+        let origin = b_origin.clone().or_else(|| a_origin.clone());
+        let flaw = Flaw::new(
+            format!("`{first}` ({a}) and `{second}` ({b}) are the same address"),
+            "give them different ports",
+        );
+        let origin = origin.unwrap_or_else(|| Origin::Argument("policy".to_owned()));
+        reader.refuse(origin, flaw);
+    }
+}
+
+/// Warns where other machines could look at what the gateway remembers, and purge it.
+fn warn_of_admin(draft: &Draft, reader: &mut Reader<'_>) {
+    if let Some(address) = draft.admin.address
+        && !address.ip().is_loopback()
+        && let Some(origin) = &draft.admin_origin
+    {
+        let flaw = Flaw::new(
+            format!(
+                "whoever reaches {address} can look at what the gateway remembers and purge it, \
+                 because nobody is asked who they are there"
+            ),
+            "listen on loopback, as in `127.0.0.1:9901`, unless something else keeps others away",
+        );
+        reader.warn(origin.clone(), flaw);
     }
 }
 
@@ -387,7 +422,8 @@ fn route(terms: Terms, pass: Option<Pass>, upstream: Arc<Upstream>) -> Route {
         bounds: terms.bounds,
         streams: terms.streams,
         deadline: terms.deadline,
-        cache: Cache::default(),
-        catalog: Catalog::default(),
+        cache: terms.cache,
+        catalog: terms.catalog,
+        pin: terms.pin,
     }
 }

@@ -2,12 +2,17 @@
 
 use crate::policy::finding::{Flaw, Origin, shown};
 use crate::policy::host::{parse_host, parse_origin, parse_pass_path, parse_route_path};
-use crate::policy::plan::{Bounds, Cors, Deadlines, Hosts, Origins, Protocol, Route, Streams};
+use crate::policy::pin::Pin;
+use crate::policy::plan::{
+    Bounds, Cache, Catalog, Cors, Deadlines, Hosts, Origins, Protocol, Route, Streams,
+};
 use crate::policy::unit::duration;
 
+use super::cache;
 use super::gateway::Draft;
 use super::key::{self, Key, Shown};
 use super::node::{Data, Node};
+use super::pin;
 use super::protocol;
 use super::reader::Reader;
 use super::stream;
@@ -42,6 +47,9 @@ pub(super) struct Terms {
     pub(super) bounds: Bounds,
     pub(super) streams: Streams,
     pub(super) deadline: Deadlines,
+    pub(super) cache: Cache,
+    pub(super) catalog: Catalog,
+    pub(super) pin: Option<Pin>,
 }
 
 impl Default for Terms {
@@ -58,11 +66,15 @@ impl Default for Terms {
             bounds: Bounds::default(),
             streams: Streams::default(),
             deadline: Deadlines::default(),
+            cache: Cache::default(),
+            catalog: Catalog::default(),
+            pin: None,
         }
     }
 }
 
-const SWITCH: [(&str, bool); 2] = [("true", true), ("false", false)];
+/// The words for a switch.
+pub(super) const SWITCH: [(&str, bool); 2] = [("true", true), ("false", false)];
 
 const TERMS: &[Key<Terms>] = &[
     Key {
@@ -141,6 +153,21 @@ const TERMS: &[Key<Terms>] = &[
         read: |t, n, r| stream::read_deadlines(n, &mut t.deadline, r),
         show: |t| key::show(stream::DEADLINES, &t.deadline),
     },
+    Key {
+        name: "cache",
+        read: |t, n, r| cache::read(n, &mut t.cache, r),
+        show: |t| cache::show(&t.cache),
+    },
+    Key {
+        name: "catalog",
+        read: |t, n, r| cache::read_catalog(n, &mut t.catalog, r),
+        show: |t| cache::show_catalog(&t.catalog),
+    },
+    Key {
+        name: "pin",
+        read: |t, n, r| pin::read(n, &mut t.pin, r),
+        show: |t| pin::show(t.pin.as_ref()),
+    },
 ];
 
 pub(super) const CORS: &[Key<Cors>] = &[
@@ -210,6 +237,8 @@ fn read_one(node: &Node, draft: &Draft, reader: &mut Reader<'_>) -> DraftRoute {
         bounds: defaults.bounds,
         streams: defaults.streams,
         deadline: defaults.deadline.clone(),
+        cache: defaults.cache,
+        catalog: defaults.catalog,
         ..Terms::default()
     };
     let what = match node.find("name").map(|name| &name.data) {
@@ -231,6 +260,8 @@ fn read_one(node: &Node, draft: &Draft, reader: &mut Reader<'_>) -> DraftRoute {
         }
         if terms.pass {
             check_pass(node, &what, reader);
+        } else {
+            cache::check(node, &terms.cache, terms.protocol.versions, reader);
         }
     }
     let origin = |key: &str| Origin::from(&node.find(key).unwrap_or(node).place);
@@ -249,7 +280,7 @@ fn check_pass(node: &Node, what: &str, reader: &mut Reader<'_>) {
         let hint = "write the path, such as `/health`, or `/oauth/*` for all below it";
         reader.refuse(&node.place, Flaw::new(cause, hint));
     }
-    for key in ["protocol", "deadline"] {
+    for key in ["protocol", "deadline", "cache", "catalog", "pin"] {
         if let Some(value) = node.find(key) {
             let flaw = Flaw::new(
                 format!("nothing is enforced by `{key}` where requests pass through unread"),
