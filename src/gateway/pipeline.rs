@@ -124,9 +124,7 @@ impl listener::Serve for Gateway {
         exchange.client(sender.named());
         let mut page = None;
         let mut to = Addressee::of(&head.headers);
-        // The library keeps the room of this future for as long as its connection lasts. What is
-        // boxed is given back when the answer begins, so that a silent stream does not hold it.
-        let answered = Box::pin(answer(
+        let answered = answer(
             &self.0,
             head,
             body,
@@ -134,7 +132,7 @@ impl listener::Serve for Gateway {
             &mut exchange,
             &mut to,
             &mut page,
-        ));
+        );
         let mut response = match answered.await {
             Ok(response) => response,
             Err(refusal) => {

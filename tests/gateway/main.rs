@@ -26,4 +26,5 @@ mod proxying;
 mod running;
 mod streams;
 mod strict;
+mod taking;
 mod tls;
