@@ -27,4 +27,5 @@ mod proxying;
 mod running;
 mod streams;
 mod strict;
+mod taking;
 mod tls;
