@@ -153,7 +153,7 @@ impl Upload {
         Ok(answer)
     }
 
-    /// The verdict on the body, once all of it has been read.
+    /// The verdict on the body, once all of it has been read, and sent where it is good.
     async fn verdict(&self) -> Result<(), Refused> {
         let verdict = poll_fn(|cx| self.passage().poll_verdict(cx));
         let outcome = self.watch(verdict).await;

@@ -171,14 +171,16 @@ impl Passage {
         loop {
             if !self.ready.is_empty() {
                 self.wait_for(Side::Upstream);
-                self.sent = matches!(&self.verdict, Verdict::Agreed(_, tail) if tail.is_empty());
+                if matches!(&self.verdict, Verdict::Agreed(_, tail) if tail.is_empty()) {
+                    self.finish();
+                }
                 return Poll::Ready(Some(Ok(std::mem::take(&mut self.ready))));
             }
             match &mut self.verdict {
                 Verdict::Agreed(_, tail) => {
                     let tail = std::mem::take(tail);
-                    self.sent = true;
                     self.wait_for(Side::Upstream);
+                    self.finish();
                     return Poll::Ready((!tail.is_empty()).then_some(Ok(tail)));
                 }
                 Verdict::Refused(_) => return self.cut(),
@@ -188,11 +190,14 @@ impl Passage {
         }
     }
 
-    /// The verdict. Where nobody sends the body any more, it is read here.
+    /// The verdict, once nothing is left to do for it: what is found good has been sent, unless nobody
+    /// sends the body any more. Then it is read here.
     pub(super) fn poll_verdict(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Refused>> {
         loop {
             match &mut self.verdict {
-                Verdict::Agreed(..) => return Poll::Ready(Ok(())),
+                // Whoever passes an answer on ends the request with it, and with the request what
+                // has not been sent of it.
+                Verdict::Agreed(..) if self.sent || self.unsent => return Poll::Ready(Ok(())),
                 Verdict::Refused(refused) => {
                     let refused = refused.take();
                     let told = refused.unwrap_or_else(|| Refused::new(BodyFault::Broken, None));
@@ -202,7 +207,7 @@ impl Passage {
                     ready!(self.poll_read(cx));
                     self.ready.clear();
                 }
-                Verdict::Open(_) => {
+                Verdict::Agreed(..) | Verdict::Open(_) => {
                     self.waker = Some(cx.waker().clone());
                     return Poll::Pending;
                 }
@@ -289,10 +294,17 @@ impl Passage {
             },
             settled => settled,
         };
-        if let Verdict::Refused(_) = verdict {
-            self.ready.clear();
+        match verdict {
+            Verdict::Refused(_) => self.ready.clear(),
+            Verdict::Agreed(..) | Verdict::Open(_) => self.wait_for(Side::Upstream),
         }
         self.settle(verdict);
+    }
+
+    /// All of the body has been taken.
+    fn finish(&mut self) {
+        self.sent = true;
+        self.wake();
     }
 
     fn settle(&mut self, verdict: Verdict) {
