@@ -3,14 +3,10 @@
 mod admitted;
 mod agree;
 mod answer;
-#[expect(
-    dead_code,
-    unused_imports,
-    reason = "the path of an exchange does not ask it yet"
-)]
 mod cache;
+mod catalog;
 mod cors;
-mod discover;
+mod follow;
 mod forward;
 mod handshake;
 mod hop;
@@ -22,6 +18,7 @@ mod own;
 mod pass;
 mod pipeline;
 mod place;
+mod recall;
 mod receive;
 mod relay;
 mod route;

@@ -81,6 +81,12 @@ impl Held {
         relay::resume(self.head, held, self.rest, self.lease, era)
     }
 
+    /// What has come of it.
+    #[must_use]
+    pub(super) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
     /// Nothing of the answer goes on. Where it has ended, its connection serves the next exchange.
     pub(super) fn done(self) {
         if self.rest.is_end_stream() {

@@ -17,14 +17,14 @@ use super::answer::Limits;
 use super::cache::{Change, Changes};
 use super::forward::Destination;
 use super::own::{self, Behalf, Told};
-use super::relay;
+use super::relay::{self, Reader, Verdict};
 use crate::net::upstream::Inbound;
 use crate::observe::{Level, Log};
 use crate::protocol::event::Splitter;
 use crate::protocol::media;
 use crate::protocol::method;
 use crate::protocol::response::{Capabilities, List, Message, Notification};
-use crate::protocol::version::Version;
+use crate::protocol::version::{Era, Version};
 
 /// The version that we speak where we ask for ourselves.
 const VERSION: Version = Version::V2026_07_28;
@@ -37,7 +37,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// says not to come back: a later release of it may.
 const PAUSE_REFUSED: Duration = Duration::from_secs(600);
 /// Most bytes of one event, and of an answer about what an upstream can do.
-const MESSAGE_BYTES_MAX: usize = 256 << 10;
+pub(super) const MESSAGE_BYTES_MAX: usize = 256 << 10;
 
 /// Follows one upstream, once it has begun to.
 pub(super) struct Follower {
@@ -63,19 +63,20 @@ enum Ended {
 
 impl Follower {
     /// Follows the upstream at `destination` until `drain` is cancelled, once it is told to begin.
-    pub(super) fn new(
-        destination: Destination,
-        changes: Arc<Changes>,
-        drain: CancellationToken,
-        log: Log,
-    ) -> Follower {
+    pub(super) fn new(destination: Destination, drain: CancellationToken, log: Log) -> Follower {
         Follower {
             destination,
-            changes,
+            changes: Arc::default(),
             drain,
             log,
             has_begun: AtomicBool::new(false),
         }
+    }
+
+    /// What the upstream has told.
+    #[must_use]
+    pub(super) fn changes(&self) -> &Arc<Changes> {
+        &self.changes
     }
 
     /// Begins, unless it has: something of the upstream is kept from now on.
@@ -109,7 +110,10 @@ impl Follower {
             if matches!(ended, Ended::Closed | Ended::Broken) {
                 was_granted = true;
                 self.changes.gap();
-                self.told(Level::Warn, "changes of an upstream are not followed any more");
+                self.told(
+                    Level::Warn,
+                    "changes of an upstream are not followed any more",
+                );
             }
             sleep(jittered(pause)).await;
         }
@@ -124,10 +128,19 @@ impl Follower {
         };
         let params = format!(
             r#","notifications":{{"toolsListChanged":{},"promptsListChanged":{},"resourcesListChanged":{}}}"#,
-            offered.tools_list_changed, offered.prompts_list_changed, offered.resources_list_changed
+            offered.tools_list_changed,
+            offered.prompts_list_changed,
+            offered.resources_list_changed
         );
-        let message = own::message(VERSION, method::LISTEN, b"{}", params.as_bytes());
-        let request = Behalf::ours().request(&self.destination, VERSION, method::LISTEN, message);
+        let message = own::message(
+            Era::Modern,
+            Some(VERSION),
+            method::LISTEN,
+            "{}",
+            params.as_bytes(),
+        );
+        let request =
+            Behalf::ours().request(&self.destination, Some(VERSION), method::LISTEN, message);
         let Ok(request) = request else {
             return Ended::Refused;
         };
@@ -150,9 +163,9 @@ impl Follower {
 
     /// What the upstream offers to tell of; none where that is nothing.
     async fn capabilities(&self) -> Result<Option<Capabilities>, Ended> {
-        let message = own::message(VERSION, method::DISCOVER, b"{}", b"");
+        let message = own::message(Era::Modern, Some(VERSION), method::DISCOVER, "{}", b"");
         let request = Behalf::ours()
-            .request(&self.destination, VERSION, method::DISCOVER, message)
+            .request(&self.destination, Some(VERSION), method::DISCOVER, message)
             .map_err(|_| Ended::Refused)?;
         let limits = Limits {
             bytes_max: MESSAGE_BYTES_MAX,
@@ -176,7 +189,11 @@ impl Follower {
         let mut granted = Some(granted);
         let mut splitter = Splitter::new(MESSAGE_BYTES_MAX);
         loop {
-            let silence_max = self.destination.upstream().response_idle_timeout.max(SILENCE_MAX);
+            let silence_max = self
+                .destination
+                .upstream()
+                .response_idle_timeout
+                .max(SILENCE_MAX);
             let Ok(Some(Ok(frame))) = timeout(silence_max, stream.frame()).await else {
                 return ended(granted.is_none());
             };
@@ -222,6 +239,43 @@ impl Follower {
     fn told(&self, level: Level, what: &str) {
         let upstream = &self.destination.upstream().name;
         self.log.event(level, what, &[("upstream", upstream)]);
+    }
+}
+
+/// Heeds what an upstream tells a client of changes, in passing.
+pub(super) struct Heeding {
+    changes: Arc<Changes>,
+}
+
+impl Heeding {
+    /// What `follower` would heed too.
+    pub(super) fn beside(follower: &Follower) -> Heeding {
+        Heeding {
+            changes: Arc::clone(&follower.changes),
+        }
+    }
+}
+
+impl Reader for Heeding {
+    fn edits(&self) -> bool {
+        false
+    }
+
+    fn read(&mut self, message: &[u8]) -> Verdict {
+        if let Some(notification) = Notification::read(message) {
+            heed(&notification, &self.changes);
+        }
+        Verdict::Pass
+    }
+
+    fn exceeded(&mut self) -> Option<Bytes> {
+        // What follows is not read, and may tell of anything.
+        self.changes.gap();
+        None
+    }
+
+    fn ended(&mut self, _: bool) -> Option<Bytes> {
+        None
     }
 }
 

@@ -24,7 +24,7 @@ const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 const X_FORWARDED: &str = "x-forwarded-";
 
 /// Where the requests of a route go.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Destination {
     pool: Arc<Pool>,
     authority: HeaderValue,

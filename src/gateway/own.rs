@@ -21,6 +21,7 @@ const EITHER: HeaderValue = HeaderValue::from_static("application/json, text/eve
 /// On whose behalf we ask: the head of its request, as far as an upstream may decide by it.
 #[derive(Clone, Debug)]
 pub(super) struct Behalf {
+    era: Era,
     uri: Uri,
     version: http::Version,
     headers: HeaderMap,
@@ -37,15 +38,28 @@ pub(super) enum Told {
     Status(StatusCode),
 }
 
-/// The message of a request of our own: with these raw capabilities of its client, and these further
-/// members of its parameters, raw and each with a comma before it.
+/// The message of a request of our own: in the modern era with these raw capabilities of its client,
+/// and these further members of its parameters, raw and each with a comma before it.
 #[must_use]
 pub(super) fn message(
-    version: Version,
+    era: Era,
+    version: Option<Version>,
     method: &'static str,
-    capabilities: &[u8],
+    capabilities: &str,
     params: &[u8],
 ) -> Bytes {
+    let version = version.unwrap_or(Version::V2026_07_28);
+    if era == Era::Legacy {
+        return [
+            br#"{"jsonrpc":"2.0","id":"weirgate","method":""#,
+            method.as_bytes(),
+            br#"","params":{"_meta":{}"#,
+            params,
+            b"}}",
+        ]
+        .concat()
+        .into();
+    }
     [
         br#"{"jsonrpc":"2.0","id":"weirgate","method":""#,
         method.as_bytes(),
@@ -54,7 +68,7 @@ pub(super) fn message(
         br#"","io.modelcontextprotocol/clientInfo":{"name":"weirgate","version":""#,
         env!("CARGO_PKG_VERSION").as_bytes(),
         br#""},"io.modelcontextprotocol/clientCapabilities":"#,
-        capabilities,
+        capabilities.as_bytes(),
         b"}",
         params,
         b"}}",
@@ -64,10 +78,11 @@ pub(super) fn message(
 }
 
 impl Behalf {
-    /// On behalf of whoever sent `head`.
+    /// On behalf of whoever sent `head`, which is of this era.
     #[must_use]
-    pub(super) fn of(head: &Parts, sender: &Sender) -> Behalf {
+    pub(super) fn of(head: &Parts, sender: &Sender, era: Era) -> Behalf {
         Behalf {
+            era,
             uri: head.uri.clone(),
             version: head.version,
             headers: head.headers.clone(),
@@ -79,6 +94,7 @@ impl Behalf {
     #[must_use]
     pub(super) fn ours() -> Behalf {
         Behalf {
+            era: Era::Modern,
             uri: Uri::from_static("/"),
             version: http::Version::HTTP_11,
             headers: HeaderMap::new(),
@@ -86,17 +102,15 @@ impl Behalf {
         }
     }
 
-    /// The request with this message, which is a modern one.
-    ///
-    /// # Errors
-    /// [`HttpFault::TargetTooLong`].
-    pub(super) fn request(
-        &self,
-        destination: &Destination,
-        version: Version,
-        method: &'static str,
-        message: Bytes,
-    ) -> Result<Request<Outbound>, HttpFault> {
+    /// Its era.
+    #[must_use]
+    pub(super) fn era(&self) -> Era {
+        self.era
+    }
+
+    /// The head of a request for it, as it would come to us.
+    #[must_use]
+    pub(super) fn head(&self) -> Parts {
         let (mut head, ()) = Request::new(()).into_parts();
         head.method = Method::POST;
         head.uri = self.uri.clone();
@@ -106,9 +120,23 @@ impl Behalf {
         head.headers.insert(ACCEPT, EITHER);
         head.headers
             .insert(CONTENT_TYPE, HeaderValue::from_static(media::JSON));
-        let routing = Routing::of_our_own(version, method);
+        head
+    }
+
+    /// The request with this message.
+    ///
+    /// # Errors
+    /// [`HttpFault::TargetTooLong`].
+    pub(super) fn request(
+        &self,
+        destination: &Destination,
+        version: Option<Version>,
+        method: &'static str,
+        message: Bytes,
+    ) -> Result<Request<Outbound>, HttpFault> {
+        let routing = Routing::of_our_own(self.era, version, method);
         let body = Outbound::Whole(message);
-        destination.request(head, body, routing, Era::Modern, self.sender.as_ref())
+        destination.request(self.head(), body, routing, self.era, self.sender.as_ref())
     }
 }
 

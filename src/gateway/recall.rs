@@ -10,23 +10,29 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::Response;
+use http::{Request, Response, StatusCode};
 use tokio::time::timeout_at;
 
 use super::admitted::{Admitted, Wanted};
-use super::answer;
-use super::cache::{Asking, Entry, Fill, Look, Outcome, Status, Why};
+use super::answer::{self, Limits, Read};
+use super::cache::{Asking, Change, Entry, Fill, Kind, Look, Outcome, Status, Why};
 use super::catalog::Learning;
+use super::forward::Destination;
 use super::inquiry::Inquiry;
-use super::own;
+use super::message::Call;
+use super::outbound::{Lease, Outbound};
+use super::own::{self, Behalf, Told};
 use super::pipeline;
 use super::relay::Source;
 use super::serving::{Running, Serving};
+use crate::net::upstream::Inbound;
 use crate::observe::Exchange;
 use crate::protocol::event;
+use crate::protocol::frame::{self, Field, Paths, Text};
 use crate::protocol::media::{self, Accepts};
 use crate::protocol::refusal::Refusal;
-use crate::protocol::version::Era;
+use crate::protocol::response::{self, Message};
+use crate::protocol::version::{Era, Version};
 
 pub(super) use answering::Answering;
 pub(super) use view::{Selection, View};
@@ -48,21 +54,21 @@ pub(super) async fn answer(
         return pipeline::forward(gateway, serving, head, admitted, &mut None, inquiry).await;
     };
     let wanted = *wanted;
-    let found = look(gateway, serving, &head, &wanted, &admitted).await;
+    let found = look(gateway, serving, &head, &wanted, admitted.deadline()).await;
     let id = inquiry.to.id.clone();
-    let learning = Learning::of(serving, &head, &wanted);
+    let learning = learning(serving, &head, &wanted);
     let bytes_max = gateway.store.entry_bytes_max();
     let answering = Answering::new(wanted.view, wanted.era, id, bytes_max, &serving.follower);
     let answering = answering.learning(learning);
     let answering = match found {
         Found::Entry(entry, status, refresh) => {
+            let response = from_memory(&entry, &answering, status, inquiry)?;
             if let Some(fill) = refresh {
-                let request = admitted.depart(head, &serving.destination, &inquiry.sender);
-                if let Ok((request, ..)) = request {
-                    tokio::spawn(refetch(serving.destination.clone(), request, answering.keeping(fill)));
-                }
+                let destination = serving.destination.clone();
+                let (request, ..) = admitted.depart(head, &destination, &inquiry.sender)?;
+                tokio::spawn(refetch(destination, request, answering.keeping(fill)));
             }
-            return Ok(from_memory(&entry, status, inquiry));
+            return Ok(response);
         }
         Found::Fill(fill) => answering.keeping(fill),
         Found::Nothing(why) => {
@@ -71,12 +77,13 @@ pub(super) async fn answer(
         }
     };
     let mut answering = Some(Box::new(answering));
-    let answered = pipeline::forward(gateway, serving, head, admitted, &mut answering, inquiry).await;
-    // What was taken has been read, or is.
-    let Some(answering) = answering else {
+    let answered =
+        pipeline::forward(gateway, serving, head, admitted, &mut answering, inquiry).await;
+    // Who took it has read the answer, or does.
+    let Some(mut answering) = answering else {
         return answered;
     };
-    let failed = match &answered {
+    let upstream = match &answered {
         Ok(response) if response.status().is_server_error() => Some(response.status().as_u16()),
         Err(Refusal::Upstream(_)) => None,
         Ok(_) | Err(_) => {
@@ -88,10 +95,30 @@ pub(super) async fn answer(
         None => answered,
         Some(stale) => {
             let ttl = stale.ttl_seconds(Instant::now());
-            let status = Status::Stale { ttl, upstream: failed };
-            Ok(from_memory(&stale, status, inquiry))
+            from_memory(&stale, &answering, Status::Stale { ttl, upstream }, inquiry)
         }
     }
+}
+
+/// What is learned from the answer, if it is a list of tools.
+fn learning(serving: &Serving, head: &Parts, wanted: &Wanted) -> Option<Learning> {
+    let route = &*serving.route;
+    let learns = (wanted.era == Era::Modern && route.catalog.enabled) || route.pin.is_some();
+    if wanted.kind != Some(Kind::Tools) || !learns {
+        return None;
+    }
+    let cursor = match wanted.frame.as_ref().map(|frame| frame.text(Field::Cursor)) {
+        Some(Text::Is(cursor)) => Some(cursor.into_owned()),
+        _ => None,
+    };
+    let headers = &head.headers;
+    Some(Learning::new(
+        serving,
+        headers,
+        wanted.era,
+        wanted.version,
+        cursor,
+    ))
 }
 
 /// What memory has for a request.
@@ -160,7 +187,7 @@ async fn look(
 }
 
 /// Fetches again, beside an answer from memory, what will soon be stale.
-async fn refetch(destination: Destination, request: Request<Outbound>, answering: Answering) {
+async fn refetch(destination: Destination, request: Request<Outbound>, mut answering: Answering) {
     let told = own::ask(&destination, request, answering.limits()).await;
     match told {
         Ok(Told::Response(response)) => answering.keep_only(response),
@@ -170,54 +197,108 @@ async fn refetch(destination: Destination, request: Request<Outbound>, answering
     }
 }
 
-/// A list of tools that is fetched for ourselves, in the context of a caller whose request for it
-/// would be `head` and `wanted`: from memory where it is there, and else kept there where it may be.
-///
-/// # Errors
-/// A fault of the upstream, or the status of an answer in which there is no response.
+/// Why nothing could be fetched.
+pub(super) enum Unfetched {
+    /// There was an answer with this status, and no response in it.
+    Status(StatusCode),
+    /// For this reason there was none.
+    Refused(Refusal),
+}
+
+/// Fetches a page of the list of tools for ourselves, in the context of a caller: from memory where
+/// it is there, and kept there where it may be.
 pub(super) async fn fetch(
     gateway: &Running,
     serving: &Serving,
     behalf: &Behalf,
-    wanted: Wanted,
+    version: Option<Version>,
+    message: Bytes,
     learning: Learning,
-) -> Result<Response, Result<StatusCode, Refusal>> {
-    let head = behalf.head();
-    let found = look(gateway, serving, &head, &wanted, None).await;
+) -> Result<response::Response, Unfetched> {
+    let bounds = &serving.route.bounds.message;
+    let frame = frame::scan(message.clone(), bounds, &Paths::default()).ok();
+    let call = Call {
+        era: behalf.era(),
+        version,
+        is_request: true,
+        method: LIST_TOOLS,
+        name: None,
+    };
+    let view = View::of(&call, &serving.route);
+    let wanted = Wanted {
+        kind: Some(Kind::Tools),
+        era: call.era,
+        version,
+        frame,
+        view: view.clone(),
+    };
+    let found = look(gateway, serving, &behalf.head(), &wanted, None).await;
     let bytes_max = gateway.store.entry_bytes_max();
-    let (view, era) = (wanted.view, wanted.era);
-    let answering = Answering::new(view, era, None, bytes_max, &serving.follower);
+    let answering = Answering::new(view, call.era, None, bytes_max, &serving.follower);
     let answering = match found {
-        Found::Entry(entry, _, _) => {
-            learning.learn(entry.response());
-            return Ok(entry.response().clone());
+        Found::Entry(entry, ..) => {
+            let response = entry.response().clone();
+            learning.learn(&response);
+            return Ok(response);
         }
         Found::Fill(fill) => answering.keeping(fill),
         Found::Nothing(_) => answering,
     };
-    let Some(frame) = wanted.frame else {
-        unreachable!()
-    };
-    let request = behalf.request(&serving.destination, era, wanted.version, "tools/list", frame.body().clone());
-    let request = request.map_err(|fault| Err(fault.into()))?;
+    let request = behalf
+        .request(&serving.destination, version, LIST_TOOLS, message)
+        .map_err(|fault| Unfetched::Refused(fault.into()))?;
     match own::ask(&serving.destination, request, answering.limits()).await {
         Ok(Told::Response(response)) => {
-            answering.learning(Some(learning)).keep_only(response.clone());
+            let answering = answering.learning(Some(learning));
+            answering.keep_only(response.clone());
             Ok(response)
         }
         Ok(Told::Status(status)) => {
             answering.refused();
-            Err(Ok(status))
+            Err(Unfetched::Status(status))
         }
-        Err(fault) => Err(Err(fault.into())),
+        Err(fault) => Err(Unfetched::Refused(fault.into())),
     }
 }
 
+/// Passes on an answer with which the upstream refused a call. Where it did so for the header of an
+/// argument, what is known of its tools is out of date.
+pub(super) async fn doubt(
+    response: Response<Inbound>,
+    lease: Lease,
+    serving: &Serving,
+) -> Response<Source> {
+    let limits = Limits {
+        bytes_max: serving.route.bounds.buffer_bytes,
+        too_long: "an error that is too long",
+        idle_timeout: serving.route.upstream.response_idle_timeout,
+    };
+    let is_mismatch = |message: &[u8]| match Message::read(Bytes::copy_from_slice(message)) {
+        Message::Response(response) => {
+            let error = response.error();
+            Read::Response(error.is_some_and(|error| error.is_header_mismatch()))
+        }
+        Message::Other { .. } => Read::NotYet,
+        Message::Unreadable(_) => Read::Unreadable,
+    };
+    let (held, found) = answer::hold(response, lease, limits, is_mismatch).await;
+    if found == Ok(true) && serving.catalog.doubts(tokio::time::Instant::now()) {
+        serving.follower.changes().changed(Change::Tools);
+    }
+    held.pass(Era::Modern)
+}
+
+const LIST_TOOLS: &str = "tools/list";
+
 /// The answer to this request that an entry holds.
-fn from_memory(entry: &Entry, status: Status, inquiry: &mut Inquiry<'_>) -> Response<Source> {
-    let now = Instant::now();
+fn from_memory(
+    entry: &Entry,
+    answering: &Answering,
+    status: Status,
+    inquiry: &mut Inquiry<'_>,
+) -> Result<Response<Source>, Refusal> {
     let id = inquiry.to.id.as_deref();
-    let message = View::leave(entry.response(), entry.selection(), id, Some(entry.ttl_ms(now)));
+    let message = answering.remembered(entry, id)?;
     let (form, body) = match Accepts::of(inquiry.to.accept.as_ref()) {
         Accepts::Json => (media::JSON, message),
         Accepts::EventStream => (media::EVENT_STREAM, Bytes::from(event::message(&message))),
@@ -226,7 +307,7 @@ fn from_memory(entry: &Entry, status: Status, inquiry: &mut Inquiry<'_>) -> Resp
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(form));
     note(&mut response, status, &mut inquiry.exchange);
-    response
+    Ok(response)
 }
 
 /// Says in an answer and in the log what memory had to do with it.

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::events::{Events, Form};
 use self::flow::Flow;
+use self::messages::Messages;
 use self::patience::Patience;
 use super::intake::Seat;
 use super::outbound::Lease;
@@ -225,6 +226,17 @@ pub(super) fn resume(
     arrive(&mut head, era);
     let flow = Flow::new(held, rest, lease, ends_by_close);
     Response::from_parts(head, Source::Upstream(flow))
+}
+
+/// From now on the messages of a stream are read; events of at most `event_bytes_max` bytes.
+pub(super) fn read(
+    response: &mut Response<Source>,
+    reader: Box<dyn Reader>,
+    event_bytes_max: usize,
+) {
+    if let Source::Upstream(flow) = response.body_mut() {
+        flow.read(Messages::new(reader, event_bytes_max));
+    }
 }
 
 /// Watches over an answer on its way: how long it may pause and take, and what may be put into it

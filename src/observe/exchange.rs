@@ -1,8 +1,8 @@
 //! The open record of an exchange: closed exactly once, whatever ends it.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
 use super::log::Log;
@@ -54,6 +54,7 @@ pub struct Exchange {
     opened: Instant,
     record: Record,
     upload: Option<Arc<AtomicU64>>,
+    storing: Option<Arc<OnceLock<&'static str>>>,
 }
 
 impl Exchange {
@@ -68,6 +69,7 @@ impl Exchange {
             opened: Instant::now(),
             record: Record::new(peer, http_method, path),
             upload: None,
+            storing: None,
         }
     }
 
@@ -107,6 +109,11 @@ impl Exchange {
     /// Whether the answer was kept, or why not: a stable word.
     pub fn stored(&mut self, word: &'static str) {
         self.record.stored = Some(word);
+    }
+
+    /// Whether the answer is kept will be said there, by its end.
+    pub fn storing(&mut self, word: Arc<OnceLock<&'static str>>) {
+        self.storing = Some(word);
     }
 
     /// What was known of the tool that is called: a stable word.
@@ -181,6 +188,9 @@ impl Drop for Exchange {
         } else {
             End::ClientGone
         });
+        if let Some(word) = self.storing.as_ref().and_then(|storing| storing.get()) {
+            self.record.stored = Some(word);
+        }
         if let Some(upload) = &self.upload {
             self.record.bytes_in += upload.load(Ordering::Relaxed);
         }

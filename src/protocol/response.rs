@@ -127,6 +127,27 @@ pub struct ErrorObject {
     pub code: Option<i64>,
 }
 
+impl ErrorObject {
+    /// Whether a parameter does not hold; of a request for a page, its cursor (specification,
+    /// "Pagination").
+    #[must_use]
+    pub fn is_invalid_params(self) -> bool {
+        self.code == Some(-32602)
+    }
+
+    /// Whether the server does not have the method.
+    #[must_use]
+    pub fn is_method_not_found(self) -> bool {
+        self.code == Some(-32601)
+    }
+
+    /// Whether a header and the body differed, to the server.
+    #[must_use]
+    pub fn is_header_mismatch(self) -> bool {
+        self.code == Some(-32020)
+    }
+}
+
 /// What a result says of how long and by whom it may be used again (specification, "Caching").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {

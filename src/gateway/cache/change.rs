@@ -62,6 +62,8 @@ pub(in crate::gateway) struct Changes {
     /// How many there were. It is raised after they were noted, so that whoever sees the number
     /// sees them too.
     count: AtomicU64,
+    /// How many of them concerned the list of tools.
+    tools: AtomicU64,
     noted: Mutex<Noted>,
 }
 
@@ -92,6 +94,9 @@ impl Changes {
                 noted.kinds[*kind as usize] = noted.count;
             }
         });
+        if change.kinds().contains(&Kind::Tools) {
+            self.tools.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
     /// The upstream tells that the resource at `uri` has changed: with it change those above and
@@ -111,6 +116,13 @@ impl Changes {
     /// A cursor of this list does not hold any more, and so no page of it does.
     pub(super) fn list_voided(&self, list: Digest) {
         self.note(|noted| noted.lists.mark(list, noted.count));
+    }
+
+    /// How many changes of the list of tools, or of everything, it has told of: a number that any
+    /// further one makes another.
+    #[must_use]
+    pub(in crate::gateway) fn tools(&self) -> u64 {
+        self.tools.load(Ordering::Acquire)
     }
 
     /// Now.

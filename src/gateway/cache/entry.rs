@@ -1,7 +1,7 @@
 //! An answer that is kept.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::audience::Audience;
@@ -9,6 +9,7 @@ use super::change::{Concern, Standing};
 use super::key::{self, Key, Question};
 use super::kind::Kind;
 use super::place::place;
+use crate::gateway::recall::Selection;
 use crate::protocol::canonical::Digest;
 use crate::protocol::response::Response;
 
@@ -94,6 +95,7 @@ impl About {
 #[derive(Debug)]
 pub(in crate::gateway) struct Entry {
     response: Response,
+    selection: OnceLock<Selection>,
     about: Arc<About>,
     received: Instant,
     ttl: Duration,
@@ -125,6 +127,7 @@ impl Entry {
         };
         Ok(Entry {
             response,
+            selection: OnceLock::new(),
             about,
             received,
             ttl,
@@ -145,6 +148,12 @@ impl Entry {
     /// The answer again, which is not kept.
     pub(super) fn into_response(self) -> Response {
         self.response
+    }
+
+    /// What of it leaves, once that has been decided.
+    #[must_use]
+    pub(in crate::gateway) fn selection(&self) -> &OnceLock<Selection> {
+        &self.selection
     }
 
     /// What it is about.

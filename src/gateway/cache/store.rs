@@ -132,6 +132,12 @@ impl Store {
         }
     }
 
+    /// Most bytes of one answer that is kept.
+    #[must_use]
+    pub(in crate::gateway) fn entry_bytes_max(&self) -> usize {
+        self.kept.entry_bytes_max
+    }
+
     /// All entries that still hold, in no order.
     pub(in crate::gateway) fn entries(&self) -> impl Iterator<Item = Arc<Entry>> + '_ {
         let entries = self.kept.entries.iter().map(|(_, entry)| entry);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 
 use super::note;
-use super::view::{Selection, View};
+use super::view::{Selection, Undecidable, View};
 use crate::gateway::answer::{self, Limits, Read, Unread};
 use crate::gateway::cache::{Entry, Fill, Status, Why};
 use crate::gateway::catalog::Learning;
@@ -89,10 +89,37 @@ impl Answering {
         self
     }
 
+    /// Within which bounds it is held.
+    #[must_use]
+    pub(in crate::gateway) fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// There was no answer, or one with a 5xx. Gives what may be served instead.
     #[must_use]
-    pub(in crate::gateway) fn failed(mut self) -> Option<Arc<Entry>> {
+    pub(in crate::gateway) fn failed(&mut self) -> Option<Arc<Entry>> {
         self.fill.take()?.failed(Instant::now())
+    }
+
+    /// What leaves of an answer in memory, to the request with this id.
+    ///
+    /// # Errors
+    /// [`UpstreamFault::Unreadable`]
+    pub(in crate::gateway) fn remembered(
+        &self,
+        entry: &Entry,
+        id: Option<&[u8]>,
+    ) -> Result<Bytes, Refusal> {
+        let response = entry.response();
+        let selection = match entry.selection().get() {
+            Some(selection) => selection,
+            None => {
+                let selection = self.select(response).map_err(|_| self.fault(UNREADABLE))?;
+                entry.selection().get_or_init(|| selection)
+            }
+        };
+        let ttl_ms = entry.ttl_ms(Instant::now());
+        Ok(View::leave(response, selection, id, Some(ttl_ms)))
     }
 
     /// The answer is an error that leaves nothing to be served.
@@ -181,9 +208,7 @@ impl Answering {
     }
 
     fn decide(&mut self, response: Response) -> Leaving {
-        let learned = self.learning.as_ref().map(|learning| learning.learn(&response));
-        let stays = |index| learned.as_ref().is_none_or(|learned| learned.stays(index));
-        let Ok(selection) = self.view.select(&response, stays) else {
+        let Ok(selection) = self.select(&response) else {
             self.unshareable(Why::Unreadable);
             return Leaving::Nothing;
         };
@@ -193,6 +218,16 @@ impl Answering {
         };
         self.keep(response, selection);
         leaving
+    }
+
+    /// What of a response leaves; what it says of tools is learned.
+    fn select(&self, response: &Response) -> Result<Selection, Undecidable> {
+        let learned = self
+            .learning
+            .as_ref()
+            .map(|learning| learning.learn(response));
+        let stays = |index| learned.as_ref().is_none_or(|learned| learned.stays(index));
+        self.view.select(response, stays)
     }
 
     fn keep(&mut self, response: Response, selection: Selection) {
@@ -215,10 +250,13 @@ impl Answering {
                 fill.cursor_invalid(now);
                 Err(Why::Error)
             }
-            _ => fill
-                .keep(now, response, selection)
-                .map(|entry| entry.ttl_seconds(now))
-                .map_err(|(_, why)| why),
+            _ => match fill.keep(now, response) {
+                Ok(entry) => {
+                    entry.selection().get_or_init(|| selection);
+                    Ok(entry.ttl_seconds(now))
+                }
+                Err((_, why)) => Err(why),
+            },
         };
         if kept.is_ok() && self.era == Era::Modern {
             self.follower.begin();

@@ -99,7 +99,10 @@ impl View {
                 self.route.catalog.list_bytes_max,
                 "a list that must be read and exceeds catalog.list_bytes_max",
             ),
-            Of::List(..) | Of::Other => (entry_bytes_max, "an answer that exceeds cache.entry_bytes_max"),
+            Of::List(..) | Of::Other => (
+                entry_bytes_max,
+                "an answer that exceeds cache.entry_bytes_max",
+            ),
         };
         Limits {
             bytes_max,
