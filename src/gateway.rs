@@ -11,6 +11,7 @@ mod forward;
 mod handshake;
 mod hop;
 mod inquiry;
+mod inspect;
 mod intake;
 mod message;
 mod outbound;
@@ -27,5 +28,6 @@ mod serving;
 mod session;
 mod upload;
 
+pub use inspect::{PinnedRoute, Remembered};
 pub use relay::Outgoing;
 pub use serving::Gateway;

@@ -27,8 +27,6 @@ use crate::observe::{Level, Log};
 use crate::policy::file::Policy;
 use crate::policy::plan::{Listen, Plan, Shutdown};
 
-use inspected::Routes;
-
 /// How long the last lines of the log may take.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
 /// How long it may take to tell clients that what they wait for is broken off.
@@ -222,11 +220,11 @@ pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Start
     let probing = status::serve(probes, readiness, descriptors.clone(), log.clone());
     tokio::spawn(probing);
     let admin = admin.map(|(listener, address)| {
-        let routes = Arc::new(Routes::of(plan));
+        let inspected = Arc::new(gateway.clone());
         let descriptors = descriptors.clone();
         tokio::spawn(inspection::serve(
             listener,
-            routes,
+            inspected,
             descriptors,
             log.clone(),
         ));

@@ -77,6 +77,11 @@ impl Serving {
 }
 
 impl Gateway {
+    /// What all exchanges share.
+    pub(super) fn running(&self) -> &Running {
+        &self.0
+    }
+
     /// The gateway that `plan` describes, on the current runtime, and how it follows its files. Once
     /// `drain` is cancelled, it ends the streams that have no end of their own.
     ///

@@ -1,37 +1,42 @@
 //! What the admin listener shows of a running gateway.
 
-use std::sync::Arc;
+use crate::admin::inspection::{Entries, Entry, Filter, Inspected, Pinned};
+use crate::gateway::Gateway;
 
-use crate::admin::inspection::{Entries, Filter, Inspected, Pinned};
-use crate::policy::plan::{Plan, Route};
-
-/// The routes of a gateway.
-pub(super) struct Routes(Vec<Arc<Route>>);
-
-impl Routes {
-    pub(super) fn of(plan: &Plan) -> Routes {
-        Routes(plan.routes.clone())
+impl Inspected for Gateway {
+    fn entries(&self, filter: &Filter, max: usize) -> Entries {
+        let Filter { route, method, uri } = filter;
+        let mut found = self.remembered(route.as_deref(), method.as_deref(), uri.as_deref());
+        let entries = found.by_ref().take(max).map(|entry| Entry {
+            route: entry.route,
+            upstream: entry.upstream,
+            method: entry.method,
+            version: entry.version,
+            uri: entry.uri,
+            cursor: entry.cursor,
+            audience: entry.audience,
+            age: entry.age,
+            ttl_left: entry.ttl_left,
+            bytes: entry.bytes,
+            hits: entry.hits,
+        });
+        Entries {
+            found: entries.collect(),
+            truncated: found.next().is_some(),
+        }
     }
-}
 
-impl Inspected for Routes {
-    fn entries(&self, _: &Filter, _: usize) -> Entries {
-        Entries::default()
-    }
-
-    fn purge(&self, _: &Filter) -> usize {
-        0
+    fn purge(&self, filter: &Filter) -> usize {
+        let Filter { route, method, uri } = filter;
+        self.forget(route.as_deref(), method.as_deref(), uri.as_deref())
     }
 
     fn pins(&self) -> Vec<Pinned> {
-        let pinned = self.0.iter().filter_map(|route| {
-            let pin = route.pin.as_ref()?;
-            Some(Pinned {
-                route: route.name.clone(),
-                file: pin.file.display().to_string(),
-                on_change: pin.on_change,
-                difference: None,
-            })
+        let pinned = self.pinned().map(|pinned| Pinned {
+            route: pinned.route,
+            file: pinned.file.display().to_string(),
+            on_change: pinned.on_change,
+            difference: pinned.difference,
         });
         pinned.collect()
     }

@@ -138,10 +138,15 @@ impl Store {
         self.kept.entry_bytes_max
     }
 
-    /// All entries that still hold, in no order.
-    pub(in crate::gateway) fn entries(&self) -> impl Iterator<Item = Arc<Entry>> + '_ {
+    /// The entries that are meant and still hold, in no order.
+    pub(in crate::gateway) fn entries<'f>(
+        &'f self,
+        filter: Filter<'f>,
+    ) -> impl Iterator<Item = Arc<Entry>> + 'f {
+        let sought = filter.uri.map(place);
         let entries = self.kept.entries.iter().map(|(_, entry)| entry);
-        entries.filter(|entry| entry.holds())
+        entries
+            .filter(move |entry| entry.holds() && filter.matches(entry.about(), sought.as_deref()))
     }
 
     /// Forgets the entries that are meant, and says how many there were. What is being fetched

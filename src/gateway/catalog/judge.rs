@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::learning::Learning;
 use super::lists::Knowledge;
 use super::tool::Tool;
-use crate::gateway::cache::{Change, Kind};
+use crate::gateway::cache::Change;
 use crate::gateway::inquiry::Inquiry;
 use crate::gateway::message::Call;
 use crate::gateway::own::{self, Behalf};
@@ -20,11 +20,11 @@ use crate::gateway::recall::{self, Unfetched};
 use crate::gateway::serving::{Running, Serving};
 use crate::policy::pin::{self, OnChange, Standing};
 use crate::policy::plan::Missing;
-use crate::protocol::frame::{self, Frame, Paths};
+use crate::protocol::frame::{self, Frame};
 use crate::protocol::members::Members;
 use crate::protocol::method;
 use crate::protocol::refusal::{CatalogFault, HeaderFault, MessageFault, Refusal, UpstreamFault};
-use crate::protocol::response::{List, Response};
+use crate::protocol::response::List;
 use crate::protocol::version::Era;
 
 /// Most pages of a list that are fetched for one call.

@@ -6,19 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::request::Parts;
 use tokio::time::Instant;
 
-use super::lists::{ListKey, Page};
+use super::lists::Page;
 use super::tool::Definition;
 use super::{Catalog, Keys};
-use crate::gateway::follow::Follower;
 use crate::gateway::serving::Serving;
 use crate::observe::{Level, Log};
 use crate::policy::pin::{self, Difference, OnChange, Standing};
 use crate::policy::plan::Route;
 use crate::protocol::canonical::{Digest, Numbers};
-use crate::protocol::frame::{Field, Frame, Text};
 use crate::protocol::response::{List, Response, Scope};
 use crate::protocol::version::{Era, Version};
 

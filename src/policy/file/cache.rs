@@ -117,6 +117,11 @@ const CATALOG: &[Key<Catalog>] = &[
         show: |c| Shown::value(c.tools_max),
     },
     Key {
+        name: "list_bytes_max",
+        read: |c, n, r| r.size(n, 1..=1 << 30, &mut c.list_bytes_max),
+        show: |c| Shown::value(size(c.list_bytes_max as u64)),
+    },
+    Key {
         name: "lists_max",
         read: |c, n, r| r.count(n, 1..=1_000_000, &mut c.lists_max),
         show: |c| Shown::value(c.lists_max),
@@ -150,13 +155,10 @@ pub(super) fn read_memory(node: &Node, memory: &mut Memory, reader: &mut Reader<
 
 /// Reads `cache` of a route or of the defaults: a mapping, or `off`.
 pub(super) fn read(node: &Node, cache: &mut Section<Cache>, reader: &mut Reader<'_>) {
-    if let Data::Scalar(scalar) = &node.data
-        && scalar.text == "off"
-    {
-        cache.value.enabled = false;
+    cache.value.enabled = !is_off(node);
+    if !cache.value.enabled {
         return;
     }
-    cache.value.enabled = true;
     cache.read(node, "`cache`", CACHE, reader);
     let Section { value: cache, seen } = cache;
     if let Some(written) = seen.place("refresh_before")
@@ -183,8 +185,12 @@ pub(super) fn read(node: &Node, cache: &mut Section<Cache>, reader: &mut Reader<
     }
 }
 
-/// Reads `catalog` of a route or of the defaults.
+/// Reads `catalog` of a route or of the defaults: a mapping, or `off`.
 pub(super) fn read_catalog(node: &Node, catalog: &mut Catalog, reader: &mut Reader<'_>) {
+    catalog.enabled = !is_off(node);
+    if !catalog.enabled {
+        return;
+    }
     key::read(node, "`catalog`", CATALOG, catalog, reader);
 }
 
@@ -193,11 +199,12 @@ pub(super) fn read_catalog(node: &Node, catalog: &mut Catalog, reader: &mut Read
 pub(super) fn check(
     route: &Seen,
     cache: &Section<Cache>,
+    catalog: &Catalog,
     protocol: &Section<Protocol>,
     reader: &mut Reader<'_>,
 ) {
     let versions = protocol.value.versions;
-    if let Some(catalog) = route.place("catalog")
+    if let Some(written) = route.place("catalog").filter(|_| catalog.enabled)
         && protocol.seen.knows("versions")
         && !versions.serves_modern()
     {
@@ -205,7 +212,7 @@ pub(super) fn check(
             "nothing is enforced by `catalog` where no modern version is listed",
             "remove it, or list a modern version under `protocol.versions`",
         );
-        reader.refuse(catalog, flaw);
+        reader.refuse(written, flaw);
     }
     let Section { value: cache, seen } = cache;
     let Some(written) = route.place("cache").filter(|_| cache.enabled) else {
@@ -237,10 +244,10 @@ pub(super) fn show_catalog(catalog: &Catalog) -> Shown {
     key::show(CATALOG, catalog)
 }
 
-/// The setting of a route that serves nothing from memory.
-pub(super) fn off() -> Setting {
+/// The setting of a route that has `key` off.
+pub(super) fn off(key: &str) -> Setting {
     Setting {
-        key: "cache".to_owned(),
+        key: key.to_owned(),
         value: "off".to_owned(),
         default: "on".to_owned(),
     }
@@ -249,9 +256,7 @@ pub(super) fn off() -> Setting {
 /// Reads `cache.legacy`: both of its keys, because neither has a default that anybody could guess;
 /// or `off`.
 fn read_legacy(node: &Node, legacy: &mut Option<LegacyCache>, reader: &mut Reader<'_>) {
-    if let Data::Scalar(scalar) = &node.data
-        && scalar.text == "off"
-    {
+    if is_off(node) {
         *legacy = None;
         return;
     }
@@ -282,6 +287,11 @@ fn show_legacy(legacy: Option<LegacyCache>) -> Shown {
         scope: legacy.map(|legacy| legacy.scope),
     };
     key::show(LEGACY, &draft)
+}
+
+/// Whether it says `off` where a mapping may stand.
+fn is_off(node: &Node) -> bool {
+    matches!(&node.data, Data::Scalar(scalar) if scalar.text == "off")
 }
 
 /// Reads a time, or `off` for zero.

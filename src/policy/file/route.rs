@@ -266,9 +266,14 @@ pub(super) fn show_all() -> Shown {
 /// there.
 pub(super) fn settings(route: &Route) -> Vec<Setting> {
     let mut settings = key::differences(TERMS, "", &Terms::of(route), &Terms::default());
-    if !route.cache.enabled {
-        settings.retain(|setting| !setting.is_of("cache"));
-        settings.push(cache::off());
+    for (key, enabled) in [
+        ("cache", route.cache.enabled),
+        ("catalog", route.catalog.enabled),
+    ] {
+        if !enabled {
+            settings.retain(|setting| !setting.is_of(key));
+            settings.push(cache::off(key));
+        }
     }
     settings.extend(pin::settings(route));
     if route.pass.is_some() {
@@ -331,6 +336,7 @@ fn check_read(route: &mut DraftRoute, draft: &Draft, reader: &mut Reader<'_>) {
     cache::check(
         &route.seen,
         &route.terms.cache,
+        &route.terms.catalog,
         &route.terms.protocol,
         reader,
     );
