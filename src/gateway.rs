@@ -3,6 +3,12 @@
 mod admitted;
 mod agree;
 mod answer;
+#[expect(
+    dead_code,
+    unused_imports,
+    reason = "the path of an exchange does not ask it yet"
+)]
+mod cache;
 mod cors;
 mod discover;
 mod forward;

@@ -226,7 +226,7 @@ impl Lines<'_> {
             None => Ok(false),
             Some(value) if value == body.as_bytes() => Ok(true),
             Some(value) => Err(HeaderFault::Mismatch {
-                name,
+                name: name.into(),
                 header: String::from_utf8_lossy(value).into_owned(),
                 body: body.to_owned(),
             }),
@@ -241,7 +241,7 @@ impl Lines<'_> {
         };
         let said =
             header::decode(value, self.name_bytes_max).map_err(|why| HeaderFault::Malformed {
-                name,
+                name: name.into(),
                 why,
                 body: Some(body.to_owned()),
             })?;
@@ -249,16 +249,16 @@ impl Lines<'_> {
             return Ok(true);
         }
         Err(HeaderFault::Mismatch {
-            name,
+            name: name.into(),
             header: said.into_owned(),
             body: body.to_owned(),
         })
     }
 }
 
-fn missing_line(name: &'static str, body: &str) -> HeaderFault {
+fn missing_line(name: &str, body: &str) -> HeaderFault {
     HeaderFault::Missing {
-        name,
+        name: name.to_owned(),
         body: Some(body.to_owned()),
     }
 }

@@ -207,12 +207,12 @@ fn place_modern(
     }
     match reading.once(spelled::PROTOCOL_VERSION)? {
         None if is_request && protocol.missing == Missing::Reject => Err(HeaderFault::Missing {
-            name: spelled::PROTOCOL_VERSION,
+            name: spelled::PROTOCOL_VERSION.into(),
             body: Some(version.to_owned()),
         }
         .into()),
         Some(value) if value != version.as_bytes() => Err(HeaderFault::Mismatch {
-            name: spelled::PROTOCOL_VERSION,
+            name: spelled::PROTOCOL_VERSION.into(),
             header: String::from_utf8_lossy(value).into_owned(),
             body: version.to_owned(),
         }
@@ -236,7 +236,7 @@ fn place_by_header(
     let is_handshake = message.method() == method::INITIALIZE;
     match message.outline().kind() {
         Kind::Request if modern && is_handshake => Err(HeaderFault::Mismatch {
-            name: spelled::PROTOCOL_VERSION,
+            name: spelled::PROTOCOL_VERSION.into(),
             header: placed.version().unwrap_or_default().to_owned(),
             body: "a handshake of an earlier version".into(),
         }
@@ -260,7 +260,7 @@ fn place_headerless(
     let version = if is_handshake { None } else { session() };
     if !is_handshake && version.is_none() && !protocol.versions.serves_headerless() {
         return Err(HeaderFault::Missing {
-            name: spelled::PROTOCOL_VERSION,
+            name: spelled::PROTOCOL_VERSION.into(),
             body: None,
         }
         .into());
@@ -324,7 +324,7 @@ fn read_version(reading: Reading<'_>) -> Result<Option<Named>, HeaderFault> {
     header::decode_plain(value)
         .map(|text| Some(Named::of(text)))
         .map_err(|why| HeaderFault::Malformed {
-            name: spelled::PROTOCOL_VERSION,
+            name: spelled::PROTOCOL_VERSION.into(),
             why,
             body: None,
         })
