@@ -3,7 +3,7 @@
 //! # One exchange
 //!
 //! Each arrow is a function, each noun a type that only its stage can build, so that no stage can
-//! be skipped. [`gateway::pipeline`] is this picture as code.
+//! be skipped. `gateway/pipeline.rs` is this picture as code.
 //!
 //! ```text
 //! connection ── net::listener ──▶ head and body
@@ -16,10 +16,11 @@
 //! bytes ── protocol::frame ──▶ Frame          one scan: id, method, name, versions, as ranges
 //! head + Frame ── gateway::place ──▶ Placed   modern or legacy, and which version
 //! head + Frame + Placed ── gateway::agree ──▶ Routing   headers held against the body
-//! Placed ── accept                            does the route serve this version and method
-//! large body ── gateway::claim ──▶ Claim      decided on by its headers
+//! Placed ── accept ──▶ Accepted               does the route serve this version and method
+//! large body ── gateway::agree ──▶ Claim      decided on by its headers
 //! Claim + body ── gateway::upload ──▶ body    held against them while it passes
-//! all of it ── gateway::forward ──▶ answer    the same bytes, headers rebuilt from them
+//! all of it ── gateway::admitted ──▶ Admitted   what may go upstream, and what is awaited of it
+//! Admitted ── gateway::forward ──▶ answer     the same bytes, headers rebuilt from them
 //! answer ── gateway::relay ──▶ client         bytes as they come
 //! every exchange ── observe ──▶ record        closed once, whatever ended it
 //! ```
@@ -34,7 +35,7 @@
 //!   connection, or its stream of one, at once when an exchange is given up; [`net::tls`] takes
 //!   certificates as [`net::reload`] finds them.
 //! - [`gateway`] has the stages.
-//! - [`admin`] has the probes.
+//! - [`admin`] has the listeners beside the gateway: probes, and what the gateway remembers.
 //! - [`command`] has what the binary can be asked to do.
 //!
 //! Imports point downwards in this list read from its end: a room may use those above it.

@@ -39,6 +39,9 @@ enum Command {
         /// The address of /healthz and /readyz.
         #[arg(long, value_name = "ADDR")]
         status: Option<SocketAddr>,
+        /// The address where what the gateway remembers can be looked at and purged.
+        #[arg(long, value_name = "ADDR")]
+        admin: Option<SocketAddr>,
     },
     /// Try it: a small MCP server, the gateway before it, and three requests to send.
     Demo {
@@ -75,8 +78,13 @@ fn main() -> ExitCode {
             upstream,
             listen,
             status,
+            admin,
         } => {
-            let addresses = Addresses { listen, status };
+            let addresses = Addresses {
+                listen,
+                status,
+                admin,
+            };
             let loaded = match upstream {
                 Some(url) => Plan::for_single_upstream(&url, addresses),
                 None if policy.is_empty() => {

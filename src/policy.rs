@@ -1,9 +1,11 @@
 //! What the platform team decides: pure, with time as an argument.
 
+mod content;
 pub mod file;
 pub mod finding;
 pub mod host;
 pub mod network;
+pub mod pin;
 pub mod plan;
 mod segment;
 pub mod tls;

@@ -89,12 +89,14 @@ fn summary(policy: &Policy, paths: &[PathBuf], colour: bool) -> String {
         .map(|path| path.display().to_string())
         .collect();
     let mut text = format!(
-        "{bold}{}: good{plain}, {}, {}\n\nlisten {}   status {}   access log {}\n\n",
+        "{bold}{}: good{plain}, {}, {}\n\nlisten {}   status {}   admin {}   access log {}\n\n",
         names.join(" ").replace(char::is_control, "\u{fffd}"),
         counted(plan.routes.len(), "route"),
         counted(policy.warnings.len(), "warning"),
         plan.listen.address,
         plan.status,
+        plan.admin
+            .map_or_else(|| "off".to_owned(), |address| address.to_string()),
         log(plan),
     );
     let head = ["ROUTE", "PATH", "HOSTS", "ORIGINS", "VERSIONS", "UPSTREAM"];
@@ -248,6 +250,7 @@ fn policy_as_json(policy: &Policy) -> Value {
         "good": true,
         "listen": plan.listen.address.to_string(),
         "status": plan.status.to_string(),
+        "admin": plan.admin.map(|address| address.to_string()),
         "not_default": settings_as_json(settings_of_gateway(plan)),
         "routes": routes,
         "upstreams": upstreams,

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::run::{self, Signals, StartError};
-use crate::admin::Readiness;
+use crate::admin::status::Readiness;
 use crate::observe::Log;
 use crate::policy::file::Addresses;
 use crate::policy::plan::Plan;
@@ -22,6 +22,7 @@ pub fn demo(listen: SocketAddr) -> Result<(), StartError> {
             listen: Some(listen),
             // The demonstration may run beside a gateway that has the usual port.
             status: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            admin: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
         };
         let url = format!("http://{server}/mcp");
         let policy = Plan::for_single_upstream(&url, addresses)

@@ -2,35 +2,45 @@
 
 use std::sync::Arc;
 
-use http::HeaderValue;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request};
 
 use super::agree::Routing;
-use super::claim::Claim;
-use super::message::Call;
+use super::agree::claim::Claim;
+use super::forward::Destination;
+use super::inquiry::Inquiry;
+use super::message::{Call, Message};
 use super::outbound::Outbound;
+use super::place::Accepted;
 use super::receive::Part;
 use super::relay::Asked;
+use super::sender::Sender;
 use super::upload::{self, Upload};
-use crate::observe::Exchange;
 use crate::policy::plan::Route;
+use crate::protocol::frame::Frame;
+use crate::protocol::header;
 use crate::protocol::method;
-use crate::protocol::refusal::{Addressee, Refusal};
+use crate::protocol::refusal::{HttpFault, Refusal};
 use crate::protocol::version::Era;
 
-/// A request that may go upstream.
+/// A request that may go upstream. Each way to make one takes what only the stages before it can
+/// have made: the accepted version, the headers that agree, the claim.
 pub(super) struct Admitted {
+    routing: Routing,
+    body: Outbound,
+    awaited: Awaited,
+    asked: Asked,
+}
+
+/// What is awaited of a request that was sent.
+pub(super) struct Awaited {
     /// The era.
     pub(super) era: Era,
-    /// Its routing headers.
-    pub(super) routing: Routing,
-    /// Its body.
-    pub(super) body: Outbound,
     /// The exchange's half of a body that streams.
     pub(super) upload: Option<Upload>,
     /// What its answer is read for.
     pub(super) reading: Reading,
-    /// What the way of its answer depends on.
-    pub(super) asked: Asked,
 }
 
 /// What an answer is read for before it goes on.
@@ -48,7 +58,7 @@ pub(super) enum Reading {
 impl Reading {
     /// What the answer to a message is read for.
     #[must_use]
-    pub(super) fn of(call: &Call<'_>) -> Reading {
+    fn of(call: &Call<'_>) -> Reading {
         match (call.era, call.method) {
             (Era::Modern, method::DISCOVER) => Reading::Discovery,
             (Era::Legacy, method::INITIALIZE) if call.is_request => Reading::Handshake,
@@ -58,6 +68,28 @@ impl Reading {
 }
 
 impl Admitted {
+    /// The message in `frame`, which was read and judged.
+    #[must_use]
+    pub(super) fn by_message(
+        message: &Message<'_>,
+        frame: &Frame,
+        accepted: &Accepted,
+        routing: Routing,
+        route: &Route,
+    ) -> Admitted {
+        let call = message.call(accepted);
+        Admitted {
+            routing,
+            body: Outbound::Whole(frame.body().clone()),
+            asked: Asked::by(&call, frame.shared_id(), &route.deadline),
+            awaited: Awaited {
+                era: call.era,
+                upload: None,
+                reading: Reading::of(&call),
+            },
+        }
+    }
+
     /// A message that is too large to be read first: admitted by what its headers claim, and held
     /// against them while it passes.
     ///
@@ -67,9 +99,9 @@ impl Admitted {
         claim: Claim,
         route: &Arc<Route>,
         part: Part,
-        exchange: &mut Exchange,
-        to: &mut Addressee,
+        inquiry: &mut Inquiry<'_>,
     ) -> Result<Admitted, Refusal> {
+        let Inquiry { exchange, to, .. } = inquiry;
         let call = claim.call();
         let era = call.era;
         to.era = Some(era);
@@ -83,12 +115,55 @@ impl Admitted {
         let (upload, body) = begun.map_err(|refused| refused.tell(to))?;
         to.id = upload.id();
         Ok(Admitted {
-            era,
             routing,
-            body: Outbound::Guarded(body),
-            upload: Some(upload),
-            reading,
+            body: Outbound::Streamed(body),
+            awaited: Awaited {
+                era,
+                upload: Some(upload),
+                reading,
+            },
             asked,
         })
+    }
+
+    /// A request without a body: GET, which opens a legacy server's stream, or DELETE, which ends a
+    /// legacy session.
+    #[must_use]
+    pub(super) fn bodiless(head: &Parts, accepted: &Accepted, routing: Routing) -> Admitted {
+        let reading = match head.headers.get(header::SESSION_ID) {
+            Some(id) if head.method == Method::DELETE => Reading::EndOfSession(id.clone()),
+            Some(_) | None => Reading::Nothing,
+        };
+        Admitted {
+            routing,
+            body: Outbound::Whole(Bytes::new()),
+            awaited: Awaited {
+                era: accepted.era(),
+                upload: None,
+                reading,
+            },
+            asked: Asked::by_bodiless(&head.method),
+        }
+    }
+
+    /// The request to `destination` that it becomes with its head, what is awaited of that, and what
+    /// the way of its answer depends on.
+    ///
+    /// # Errors
+    /// [`HttpFault::TargetTooLong`].
+    pub(super) fn depart(
+        self,
+        head: Parts,
+        destination: &Destination,
+        sender: &Sender,
+    ) -> Result<(Request<Outbound>, Awaited, Asked), HttpFault> {
+        let Admitted {
+            routing,
+            body,
+            awaited,
+            asked,
+        } = self;
+        let request = destination.request(head, body, routing, awaited.era, sender)?;
+        Ok((request, awaited, asked))
     }
 }

@@ -1,6 +1,8 @@
 //! The routing headers against the body, and what they become on the way to the upstream: each one
 //! line at most, with the value that the body has.
 
+pub(super) mod claim;
+
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::message::Message;
@@ -52,7 +54,7 @@ impl Line {
 }
 
 /// The routing headers of one message as they go upstream. Only [`agree`] makes one, and a
-/// [`Claim`](super::claim::Claim), whose body never comes to its end unless it agrees; so nothing is
+/// [`Claim`](claim::Claim), whose body never comes to its end unless it agrees; so nothing is
 /// forwarded whose headers were not held against its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Routing {
@@ -71,13 +73,7 @@ impl Routing {
 
     /// Those of a modern message of this version, method and name; `found` is what the client
     /// sent.
-    #[must_use]
-    pub(super) fn modern(
-        version: &str,
-        method: &str,
-        name: Option<&str>,
-        found: &Fields<'_>,
-    ) -> Routing {
+    fn modern(version: &str, method: &str, name: Option<&str>, found: &Fields<'_>) -> Routing {
         Routing {
             version: Line::plain(version, found.protocol_version),
             method: Line::plain(method, found.method),
@@ -230,7 +226,7 @@ impl Lines<'_> {
             None => Ok(false),
             Some(value) if value == body.as_bytes() => Ok(true),
             Some(value) => Err(HeaderFault::Mismatch {
-                name,
+                name: name.into(),
                 header: String::from_utf8_lossy(value).into_owned(),
                 body: body.to_owned(),
             }),
@@ -245,7 +241,7 @@ impl Lines<'_> {
         };
         let said =
             header::decode(value, self.name_bytes_max).map_err(|why| HeaderFault::Malformed {
-                name,
+                name: name.into(),
                 why,
                 body: Some(body.to_owned()),
             })?;
@@ -253,16 +249,16 @@ impl Lines<'_> {
             return Ok(true);
         }
         Err(HeaderFault::Mismatch {
-            name,
+            name: name.into(),
             header: said.into_owned(),
             body: body.to_owned(),
         })
     }
 }
 
-fn missing_line(name: &'static str, body: &str) -> HeaderFault {
+fn missing_line(name: &str, body: &str) -> HeaderFault {
     HeaderFault::Missing {
-        name,
+        name: name.to_owned(),
         body: Some(body.to_owned()),
     }
 }

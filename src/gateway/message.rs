@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::place::Placed;
+use super::place::Accepted;
 use crate::protocol::frame::{Field, Kind, Outline, Text};
 use crate::protocol::method;
 use crate::protocol::version::{Era, Version};
@@ -57,12 +57,12 @@ impl<'f> Message<'f> {
         self.outline.kind() == Kind::Request
     }
 
-    /// What the message asks for, once it is placed.
+    /// What the message asks for, once its version is accepted.
     #[must_use]
-    pub(super) fn call(&self, placed: &Placed) -> Call<'_> {
+    pub(super) fn call(&self, accepted: &Accepted) -> Call<'_> {
         Call {
-            era: placed.era(),
-            version: placed.known_version(),
+            era: accepted.era(),
+            version: accepted.known_version(),
             is_request: self.is_request(),
             method: self.method(),
             name: self.name(),

@@ -1,5 +1,7 @@
 //! Which era and version a message belongs to. The body decides; the version header confirms it.
 
+use std::ops::Deref;
+
 use super::message::Message;
 use crate::policy::plan::{Missing, Protocol};
 use crate::protocol::frame::{Field, Kind, Shape, Text};
@@ -9,7 +11,8 @@ use crate::protocol::refusal::{HeaderFault, HttpFault, MessageFault, Refusal, Ve
 use crate::protocol::version::{Era, Version, Versions};
 
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
-const META_VERSION: MessageFault = MessageFault::MetaKey {
+/// That the version which the body must name is missing or no text.
+pub(super) const META_VERSION: MessageFault = MessageFault::MetaKey {
     key: VERSION_KEY,
     expected: "a string with the version",
 };
@@ -90,7 +93,11 @@ impl Placed {
     ///
     /// # Errors
     /// [`VersionFault`]: the version first, then the method.
-    pub(super) fn accept(&self, message: &Message<'_>, protocol: &Protocol) -> Result<(), Refusal> {
+    pub(super) fn accept(
+        self,
+        message: &Message<'_>,
+        protocol: &Protocol,
+    ) -> Result<Accepted, Refusal> {
         let versions = protocol.versions;
         let method = message.method();
         let handshake = self.era == Era::Legacy && method == method::INITIALIZE;
@@ -125,7 +132,7 @@ impl Placed {
             }
             .into());
         }
-        Ok(())
+        Ok(Accepted(self))
     }
 
     fn new(era: Era, version: impl Into<Option<Named>>) -> Placed {
@@ -141,6 +148,19 @@ impl Placed {
             supported,
         }
         .into()
+    }
+}
+
+/// A message of a version that its route serves. Only [`Placed::accept`] makes one, and
+/// [`place_bodiless`], which judges both at once.
+#[derive(Debug)]
+pub(super) struct Accepted(Placed);
+
+impl Deref for Accepted {
+    type Target = Placed;
+
+    fn deref(&self) -> &Placed {
+        &self.0
     }
 }
 
@@ -187,12 +207,12 @@ fn place_modern(
     }
     match reading.once(spelled::PROTOCOL_VERSION)? {
         None if is_request && protocol.missing == Missing::Reject => Err(HeaderFault::Missing {
-            name: spelled::PROTOCOL_VERSION,
+            name: spelled::PROTOCOL_VERSION.into(),
             body: Some(version.to_owned()),
         }
         .into()),
         Some(value) if value != version.as_bytes() => Err(HeaderFault::Mismatch {
-            name: spelled::PROTOCOL_VERSION,
+            name: spelled::PROTOCOL_VERSION.into(),
             header: String::from_utf8_lossy(value).into_owned(),
             body: version.to_owned(),
         }
@@ -216,7 +236,7 @@ fn place_by_header(
     let is_handshake = message.method() == method::INITIALIZE;
     match message.outline().kind() {
         Kind::Request if modern && is_handshake => Err(HeaderFault::Mismatch {
-            name: spelled::PROTOCOL_VERSION,
+            name: spelled::PROTOCOL_VERSION.into(),
             header: placed.version().unwrap_or_default().to_owned(),
             body: "a handshake of an earlier version".into(),
         }
@@ -240,7 +260,7 @@ fn place_headerless(
     let version = if is_handshake { None } else { session() };
     if !is_handshake && version.is_none() && !protocol.versions.serves_headerless() {
         return Err(HeaderFault::Missing {
-            name: spelled::PROTOCOL_VERSION,
+            name: spelled::PROTOCOL_VERSION.into(),
             body: None,
         }
         .into());
@@ -257,7 +277,7 @@ pub(super) fn place_bodiless(
     reading: Reading<'_>,
     protocol: &Protocol,
     session: impl FnOnce() -> Option<Version>,
-) -> Result<Placed, Refusal> {
+) -> Result<Accepted, Refusal> {
     let versions = protocol.versions;
     let not_allowed = || {
         Refusal::from(HttpFault::MethodNotAllowed {
@@ -272,14 +292,17 @@ pub(super) fn place_bodiless(
         Some(named) => {
             let placed = Placed::new(Era::Legacy, named);
             match placed.known_version() {
-                Some(version) if versions.contains(version) => Ok(placed),
+                Some(version) if versions.contains(version) => Ok(Accepted(placed)),
                 Some(_) | None => Err(placed.unsupported(versions)),
             }
         }
         None => match session() {
             // Clients take a 405 for what it is here: that there is no stream to be had.
             None if !versions.serves_headerless() => Err(not_allowed()),
-            version => Ok(Placed::new(Era::Legacy, version.map(Named::Known))),
+            version => {
+                let placed = Placed::new(Era::Legacy, version.map(Named::Known));
+                Ok(Accepted(placed))
+            }
         },
     }
 }
@@ -301,7 +324,7 @@ fn read_version(reading: Reading<'_>) -> Result<Option<Named>, HeaderFault> {
     header::decode_plain(value)
         .map(|text| Some(Named::of(text)))
         .map_err(|why| HeaderFault::Malformed {
-            name: spelled::PROTOCOL_VERSION,
+            name: spelled::PROTOCOL_VERSION.into(),
             why,
             body: None,
         })

@@ -79,6 +79,22 @@ pub(super) fn too_large_to_stream(bounds: &Bounds) -> BodyFault {
     }
 }
 
+/// Judges the length of a body that nobody reads, as far as it is known: the larger of the two bounds
+/// counts, because nothing of it is held.
+///
+/// # Errors
+/// 413 over that bound.
+pub(super) fn check_unread(length: u64, bounds: &Bounds) -> Result<(), BodyFault> {
+    let fault = match bounds.stream_bytes_max > bounds.body_bytes_max {
+        true => too_large_to_stream(bounds),
+        false => too_large(bounds),
+    };
+    match length > bounds.stream_bytes_max.max(bounds.body_bytes_max) as u64 {
+        true => Err(fault),
+        false => Ok(()),
+    }
+}
+
 fn shown(reading: Reading<'_>) -> String {
     match reading {
         Reading::Absent => "absent".into(),

@@ -241,6 +241,9 @@ pub(super) mod tests {
             bounds: plan::Bounds::default(),
             streams: plan::Streams::default(),
             deadline: plan::Deadlines::default(),
+            cache: plan::Cache::default(),
+            catalog: plan::Catalog::default(),
+            pin: None,
         })
     }
 

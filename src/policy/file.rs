@@ -1,15 +1,19 @@
 //! Policy files → the [`Plan`]: read, checked as a whole, and every flaw told at once.
 //!
-//! A policy is one file or several. The one that has any of `listen`, `status`, `log`,
+//! A policy is one file or several. The one that has any of `listen`, `status`, `admin`, `log`, `cache`,
 //! `shutdown` and `defaults` is the gateway file; all others hold `upstreams` and `routes` only, so
 //! that teams can own files of their own without reaching into what concerns all.
 //!
 //! The stages: [`source`] reads bytes, [`node`] makes a tree of them in which every node knows its
 //! place, the tables of [`key`] turn the tree into typed drafts, [`resolve`] makes the plan.
 
+mod bounds;
+mod cache;
+mod cors;
 mod gateway;
 mod key;
 mod node;
+mod pin;
 mod protocol;
 mod reader;
 mod resolve;
@@ -29,6 +33,7 @@ use super::plan::{Plan, Route, Upstream};
 use super::url;
 
 use gateway::{Draft, GATEWAY_KEYS, ROOT};
+use key::Seen;
 use reader::Reader;
 
 /// A plan, and what is allowed in its files but probably not meant.
@@ -47,6 +52,8 @@ pub struct Addresses {
     pub listen: Option<SocketAddr>,
     /// Where `/healthz` and `/readyz` are served.
     pub status: Option<SocketAddr>,
+    /// Where what the gateway remembers can be looked at and purged.
+    pub admin: Option<SocketAddr>,
 }
 
 /// Reads the policy that `paths` name: files, and directories whose `*.yaml` and `*.yml` are taken
@@ -68,13 +75,14 @@ pub fn load_with(
     environment: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<Policy, Errors> {
     let sources = source::read(paths);
+    let sources_are_whole = sources.findings.is_empty();
     let mut findings = sources.findings;
     let mut trees = Vec::new();
     for file in &sources.files {
         trees.extend(node::parse(file, &mut findings));
     }
     // Names that are missing may stand in a file that could not be read.
-    let complete = findings.is_empty() && trees.len() == sources.files.len();
+    let complete = sources_are_whole && trees.len() == sources.files.len();
     let mut reader = Reader {
         findings,
         warnings: sources.warnings,
@@ -87,10 +95,25 @@ pub fn load_with(
         refuse_second(second, &trees[0], &mut reader);
     }
     let mut draft = Draft::default();
+    let mut seen = Seen::default();
     for tree in &trees {
-        key::read(tree, "a policy file", ROOT, &mut draft, &mut reader);
+        seen.add(key::read(
+            tree,
+            "a policy file",
+            ROOT,
+            &mut draft,
+            &mut reader,
+        ));
     }
-    resolve::resolve(draft, addresses, complete, reader)
+    if complete && seen.lacks("routes") {
+        let flaw = Flaw::new(
+            "the policy has no route",
+            "write `routes:` with one route at least",
+        );
+        reader.findings.push(Finding::argument("policy", flaw));
+    }
+    draft.lacks_upstreams |= !complete;
+    resolve::resolve(draft, addresses, reader)
 }
 
 /// Two files that both claim to be the gateway file.
@@ -102,7 +125,8 @@ fn refuse_second(second: &node::Node, first: &node::Node, reader: &mut Reader<'_
                     "`{key}` stands in a second gateway file, the first is {}",
                     first.place.source.name
                 ),
-                "keep `listen`, `status`, `log`, `shutdown` and `defaults` together in one file",
+                "keep `listen`, `status`, `admin`, `log`, `cache`, `shutdown` and `defaults` together in \
+                 one file",
             );
             reader.refuse(&value.place, flaw);
         }
@@ -128,6 +152,14 @@ pub struct Setting {
     pub default: String,
 }
 
+impl Setting {
+    /// Whether it is that of `key`, or of a key below.
+    fn is_of(&self, key: &str) -> bool {
+        let below = self.key.strip_prefix(key);
+        below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
+    }
+}
+
 /// The settings of the gateway as a whole that are not at their defaults.
 #[must_use]
 pub fn settings_of_gateway(plan: &Plan) -> Vec<Setting> {
@@ -138,9 +170,7 @@ pub fn settings_of_gateway(plan: &Plan) -> Vec<Setting> {
 /// its name, path, upstream, hosts and origins.
 #[must_use]
 pub fn settings_of_route(route: &Route) -> Vec<Setting> {
-    let mut settings = protocol::settings(route);
-    settings.extend(stream::settings(route));
-    settings
+    route::settings(route)
 }
 
 /// The settings of an upstream, but for its URL, that are not at their defaults.

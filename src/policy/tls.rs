@@ -16,6 +16,7 @@ use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, Error, InconsistentKeys, RootCertStore};
 
+use super::content::name;
 use super::finding::Flaw;
 
 pub use pem::content;
@@ -84,6 +85,20 @@ pub enum Half {
     Key,
 }
 
+impl Half {
+    /// Looks into `file` for this half alone.
+    ///
+    /// # Errors
+    /// What is wrong with it, whatever the other half is.
+    pub fn check(self, file: &Path) -> Result<(), (Half, Flaw)> {
+        let checked = match self {
+            Half::Cert => pem::certificates(file).map(|_| ()),
+            Half::Key => pem::key(file).map(|_| ()),
+        };
+        checked.map_err(|flaw| (self, flaw))
+    }
+}
+
 impl Identity {
     /// The certificates of the file `cert`, the own one first, with the key of the file `key`.
     ///
@@ -144,7 +159,7 @@ impl Identity {
 
 /// Why a certificate and a key are no pair.
 fn misfit(error: &Error, cert: &Path, key: &Path) -> (Half, Flaw) {
-    let (cert, key) = (pem::name(cert), pem::name(key));
+    let (cert, key) = (name(cert), name(key));
     match error {
         Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => (
             Half::Key,
@@ -182,7 +197,7 @@ fn untimely(cert: &CertificateDer<'_>, at: usize, file: &Path, now: UnixTime) ->
         0 => String::new(),
         at => format!("number {} of ", at + 1),
     };
-    let file = pem::name(file);
+    let file = name(file);
     let cause = match verdict {
         Err(Error::InvalidCertificate(CertificateError::ExpiredContext { time, not_after })) => {
             let ago = time.as_secs().saturating_sub(not_after.as_secs());
@@ -242,7 +257,7 @@ impl Authorities {
         // Bundles of whole systems have some that are made against the standards.
         let (_, unusable) = roots.add_parsable_certificates(pem::certificates(file)?);
         if roots.is_empty() {
-            return Err(pem::not_a_certificate(&pem::name(file)));
+            return Err(pem::not_a_certificate(&name(file)));
         }
         Ok(Authorities {
             file: file.to_owned(),
@@ -279,7 +294,7 @@ impl Authorities {
                 format!(
                     "{} of the certificates in {} cannot be read and will vouch for nobody",
                     self.unusable,
-                    pem::name(&self.file)
+                    name(&self.file)
                 ),
                 "remove them from the file, or make them anew",
             )

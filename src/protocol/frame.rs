@@ -160,6 +160,15 @@ pub struct Argument<'a> {
     pub raw: Option<&'a [u8]>,
 }
 
+impl<'a> Argument<'a> {
+    /// The string, without its escape sequences. None if it is no string, was not kept, or has half
+    /// of a surrogate pair, which no text can hold.
+    #[must_use]
+    pub fn text(self) -> Option<Cow<'a, str>> {
+        text::decode(self.raw.filter(|_| self.json == Json::String)?)
+    }
+}
+
 /// What a message says of itself. Only a scan that found no flaw makes one.
 #[derive(Clone, Debug)]
 pub struct Outline {

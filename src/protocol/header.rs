@@ -33,6 +33,8 @@ pub mod spelled {
     pub const NAME: &str = "Mcp-Name";
     /// `Mcp-Session-Id`.
     pub const SESSION_ID: &str = "Mcp-Session-Id";
+    /// How the names of argument headers begin.
+    pub const PARAM_PREFIX: &str = "Mcp-Param-";
 }
 
 /// The value of a field whose lines make one with `separator` between them; none where there is no
@@ -68,15 +70,28 @@ pub enum Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
+    /// What `headers` say in this field.
+    #[must_use]
+    pub fn of(headers: &'a HeaderMap, name: &HeaderName) -> Reading<'a> {
+        let mut lines = headers.get_all(name).iter();
+        match (lines.next(), lines.next()) {
+            (None, _) => Reading::Absent,
+            (Some(value), None) => Reading::Once(trim(value.as_bytes())),
+            (Some(_), Some(_)) => Reading::Repeated,
+        }
+    }
+
     /// The value of a routing header, called `name` in messages, if it is there.
     ///
     /// # Errors
     /// [`HeaderFault::Repeated`].
-    pub fn once(self, name: &'static str) -> Result<Option<&'a [u8]>, HeaderFault> {
+    pub fn once(self, name: &str) -> Result<Option<&'a [u8]>, HeaderFault> {
         match self {
             Reading::Absent => Ok(None),
             Reading::Once(value) => Ok(Some(value)),
-            Reading::Repeated => Err(HeaderFault::Repeated { name }),
+            Reading::Repeated => Err(HeaderFault::Repeated {
+                name: name.to_owned(),
+            }),
         }
     }
 }
@@ -103,6 +118,8 @@ pub enum Malformed {
     Utf8,
     /// Longer than any name that the gateway accepts, encoded.
     TooLong,
+    /// The argument is a number, and this is none as JSON writes them.
+    Number,
 }
 
 impl fmt::Display for Malformed {
@@ -112,9 +129,13 @@ impl fmt::Display for Malformed {
             Malformed::Base64 => "what stands between =?base64? and ?= is not padded base64",
             Malformed::Utf8 => "the bytes that it encodes are not UTF-8",
             Malformed::TooLong => "it is longer than any name that is accepted here",
+            Malformed::Number => "it is no number as JSON writes them",
         })
     }
 }
+
+/// The empty text, encoded: some readers take a header without a value for none.
+pub const EMPTY: &str = "=?base64??=";
 
 const OPEN: &[u8] = b"=?base64?";
 const CLOSE: &[u8] = b"?=";

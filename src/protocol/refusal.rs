@@ -11,7 +11,7 @@ mod upstream;
 mod version;
 
 pub use self::answer::{Addressee, answer, event, options};
-pub use self::header::HeaderFault;
+pub use self::header::{HeaderFault, Unchecked};
 pub use self::http::{BodyFault, HttpFault, NOT_TLS};
 pub use self::message::MessageFault;
 pub use self::overload::{CONNECTION_REFUSED, OverloadFault};

@@ -2,6 +2,7 @@
 //! the upstream's request becomes complete only if they are what their headers say.
 
 mod answers;
+mod bounded;
 mod http2;
 mod passing;
 mod refused;

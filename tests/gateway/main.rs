@@ -8,6 +8,7 @@
 // How long something took is printed and never asserted.
 #![allow(clippy::print_stdout)]
 
+mod admin;
 mod cut;
 mod ending;
 mod exchanges;

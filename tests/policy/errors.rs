@@ -279,8 +279,6 @@ fn an_unknown_key_is_answered_with_the_known_ones() {
         "authenticate",
         "authorize",
         "limits",
-        "cache",
-        "admin",
         "mandatory",
         "authorise",
         "Limit",

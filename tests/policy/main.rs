@@ -10,6 +10,7 @@
 mod contradictions;
 mod documents;
 mod errors;
+mod memory;
 mod merging;
 mod mutations;
 mod names;

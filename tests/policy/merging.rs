@@ -19,7 +19,9 @@ const UPSTREAM: &str = "upstreams: { u: { url: http://127.0.0.1:3000/mcp } }\n";
 pub(crate) const EVERY_KEY: &str = r#"
 listen: { address: "[::1]:8081", header_count_max: 50, header_bytes_max: 16Ki, header_read_timeout: 5s, handshake_timeout: 6s, write_idle_timeout: 7s, http2_streams_max: 8, connections_max: 9, connections_per_source_max: 7, requests_max: 6, trusted_proxies: [ 10.0.0.0/8, "::1" ], forwarded: forwarded, tls: { cert: tls.crt, key: tls.key, client_ca: ca.crt, client_certificate: optional } }
 status: { address: 127.0.0.1:0 }
+admin: { address: 127.0.0.2:0 }
 log: { access: off, file: access.log, backlog_bytes_max: 2Mi }
+cache: { bytes_max: 1Mi, entries_max: 9, entry_bytes_max: 2Ki }
 shutdown: { notice: 1s, timeout: 2s, streams: end }
 upstreams:
   u:
@@ -62,6 +64,9 @@ routes:
       session_idle_timeout: 1h
     streams: { keep_alive: 15s, idle_timeout: 2h }
     deadline: { call: 30s, tools: { slow_report: 10m, "on": off } }
+    cache: { max_ttl: 30m, stale_if_error: 5m, refresh_before: 10s, wait_timeout: 1s, waiters_max: 0, legacy: { ttl: 1m, scope: public } }
+    catalog: { required: true, order: name, max_age: 1m, tools_max: 8, lists_max: 7 }
+    pin: { file: u.lock.json, on_change: block }
   - { name: all, pass: true, path: /all/*, upstream: u }
 "#;
 
@@ -74,6 +79,10 @@ pub(crate) fn every_key() -> Files {
         ("tls.crt", &own.cert),
         ("tls.key", &own.key),
         ("ca.crt", &authority.pem()),
+        (
+            "u.lock.json",
+            "{\"format\": 1, \"upstream\": \"u\", \"tools\": {}}",
+        ),
     ])
 }
 
@@ -135,6 +144,11 @@ fn the_gateway_as_a_whole(plan: &Plan) {
         (Duration::from_secs(1), Duration::from_secs(2))
     );
     assert_eq!(plan.status.port(), 0);
+    assert_eq!(plan.admin, Some("127.0.0.2:0".parse().unwrap()));
+    assert_eq!(
+        format!("{:?}", plan.memory),
+        "Memory { bytes_max: 1048576, entries_max: 9, entry_bytes_max: 2048 }"
+    );
     let log = format!("{:?}", plan.log);
     assert_eq!(
         log,
@@ -350,14 +364,17 @@ fn the_command_line_wins_over_the_files_and_decides_what_loopback_means() {
     let files = Files::new(&[("p.yaml", &text)]);
     let listen: SocketAddr = "0.0.0.0:8081".parse().unwrap();
     let status: SocketAddr = "0.0.0.0:9000".parse().unwrap();
+    let admin: SocketAddr = "127.0.0.1:9001".parse().unwrap();
     let addresses = Addresses {
         listen: Some(listen),
         status: Some(status),
+        admin: Some(admin),
     };
     let policy = load(&[files.path("p.yaml")], addresses).unwrap();
+    let plan = &policy.plan;
     assert_eq!(
-        (policy.plan.listen.address, policy.plan.status),
-        (listen, status)
+        (plan.listen.address, plan.status, plan.admin),
+        (listen, status, Some(admin))
     );
     assert_eq!(policy.plan.routes[0].hosts, Hosts::Any);
     assert_eq!(policy.plan.routes[0].origins, Origins::None);
@@ -366,6 +383,7 @@ fn the_command_line_wins_over_the_files_and_decides_what_loopback_means() {
     let clash = Addresses {
         listen: Some(listen),
         status: Some(listen),
+        admin: None,
     };
     let told = load(&[files.path("p.yaml")], clash)
         .unwrap_err()

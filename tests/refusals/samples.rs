@@ -8,8 +8,8 @@ use bytes::Bytes;
 use weirgate::protocol::frame::{Bounds, Flaw, FlawKind, Paths, scan};
 use weirgate::protocol::header::{Malformed, spelled};
 use weirgate::protocol::refusal::{
-    BodyFault, HeaderFault, HttpFault, MessageFault, OverloadFault, Refusal, UpstreamFault,
-    VersionFault,
+    BodyFault, HeaderFault, HttpFault, MessageFault, OverloadFault, Refusal, Unchecked,
+    UpstreamFault, VersionFault,
 };
 use weirgate::protocol::version::{Version, Versions};
 
@@ -212,40 +212,65 @@ fn message_faults() -> Vec<(&'static str, MessageFault)> {
 }
 
 fn header_faults() -> Vec<(&'static str, HeaderFault)> {
-    let name = spelled::NAME;
+    let name = || spelled::NAME.to_owned();
+    let param = || format!("{}Region", spelled::PARAM_PREFIX);
     let body = || Some("echo".to_owned());
     let malformed = |why| HeaderFault::Malformed {
-        name,
+        name: name(),
         why,
         body: body(),
     };
+    let unchecked = |why| HeaderFault::Unchecked { name: param(), why };
     // A new way to be malformed does not compile before it has a sample below.
     const _: fn(Malformed) = |why| match why {
-        Malformed::Byte | Malformed::Base64 | Malformed::Utf8 | Malformed::TooLong => {}
+        Malformed::Byte
+        | Malformed::Base64
+        | Malformed::Utf8
+        | Malformed::TooLong
+        | Malformed::Number => {}
+    };
+    const _: fn(Unchecked) = |why| match why {
+        Unchecked::TooLong { .. } | Unchecked::Surrogate | Unchecked::Exponent => {}
     };
     every!(HeaderFault, identity, {
         HeaderFault::Missing { .. } => [
-            HeaderFault::Missing { name, body: body() },
-            HeaderFault::Missing { name: spelled::PROTOCOL_VERSION, body: None },
+            HeaderFault::Missing { name: name(), body: body() },
+            HeaderFault::Missing { name: spelled::PROTOCOL_VERSION.into(), body: None },
+            HeaderFault::Missing { name: param(), body: Some("us-west1".into()) },
         ],
-        HeaderFault::Repeated { .. } => [HeaderFault::Repeated { name }],
+        HeaderFault::Repeated { .. } => [HeaderFault::Repeated { name: name() }],
         HeaderFault::Malformed { .. } => [
             malformed(Malformed::Byte),
             malformed(Malformed::Base64),
             malformed(Malformed::Utf8),
             malformed(Malformed::TooLong),
             HeaderFault::Malformed {
-                name: spelled::PROTOCOL_VERSION,
+                name: param(),
+                why: Malformed::Number,
+                body: Some("42".into()),
+            },
+            HeaderFault::Malformed {
+                name: spelled::PROTOCOL_VERSION.into(),
                 why: Malformed::Byte,
                 body: None,
             },
         ],
         HeaderFault::Mismatch { .. } => [HeaderFault::Mismatch {
-            name,
+            name: name(),
             header: "forecast".into(),
             body: "echo".into(),
         }],
-        HeaderFault::Legacy { .. } => [HeaderFault::Legacy { name: name.into() }],
+        HeaderFault::Unexpected { .. } => [HeaderFault::Unexpected {
+            name: param(),
+            header: "us-west1".into(),
+            found: "null",
+        }],
+        HeaderFault::Unchecked { .. } => [
+            unchecked(Unchecked::TooLong { max: 8 << 10 }),
+            unchecked(Unchecked::Surrogate),
+            unchecked(Unchecked::Exponent),
+        ],
+        HeaderFault::Legacy { .. } => [HeaderFault::Legacy { name: name() }],
     })
 }
 

@@ -11,8 +11,10 @@ use crate::samples;
 const README: &str = include_str!("../../README.md");
 
 /// What only one era can be told; the other has a dash in its column.
-const MODERN_ONLY: [&str; 6] = [
+const MODERN_ONLY: [&str; 8] = [
     "body_padding",
+    "header_unchecked",
+    "header_unexpected",
     "response_not_allowed",
     "meta_key",
     "method_text",

@@ -37,6 +37,9 @@ fn route(missing: Missing, legacy: LegacyHeaders) -> Route {
         bounds: Bounds::default(),
         streams: Streams::default(),
         deadline: Deadlines::default(),
+        cache: crate::policy::plan::Cache::default(),
+        catalog: crate::policy::plan::Catalog::default(),
+        pin: None,
     }
 }
 

@@ -288,7 +288,7 @@ fn a_request_without_a_body_is_placed_by_its_header_or_session() {
     ] {
         let headers = headers(lines);
         let reading = Fields::read(&headers).protocol_version;
-        let placed = place_bodiless(reading, &protocol, || session);
+        let placed = place_bodiless(reading, &protocol, || session).map(|accepted| accepted.0);
         assert_eq!(told(placed), outcome, "{lines:?}, {protocol:?}");
     }
     assert_eq!(allow(&modern_only()), "POST, OPTIONS");
@@ -301,7 +301,8 @@ fn accepting(message: &Value, lines: &[&str], protocol: &Protocol) -> Result<(),
     let message = Message::of(&frame);
     let reading = Fields::read(&headers).protocol_version;
     let placed = place(&message, reading, protocol, || None).expect("a place");
-    placed.accept(&message, protocol).map_err(|refusal| {
+    let accepted = placed.accept(&message, protocol).map(drop);
+    accepted.map_err(|refusal| {
         let telling = refusal.telling();
         let data = serde_json::to_value(&telling.data).expect("data");
         (telling.code, data["supported"].to_string())

@@ -104,6 +104,9 @@ fn pass(path: &str, endpoints: &[&str]) -> Route {
     Route {
         streams: Streams::default(),
         deadline: Deadlines::default(),
+        cache: crate::policy::plan::Cache::default(),
+        catalog: crate::policy::plan::Catalog::default(),
+        pin: None,
         name: String::new(),
         path: path.to_owned(),
         pass: Some(Pass {

@@ -1,14 +1,13 @@
 //! PEM files, and what people write into them by mistake.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::ParsedCertificate;
 
-use crate::policy::finding::{Flaw, shown};
+use crate::policy::content::{self, name};
+use crate::policy::finding::Flaw;
 
 /// Most bytes of a file; the bundle of a whole system has a quarter of it.
 const BYTES_MAX: u64 = 1 << 20;
@@ -60,11 +59,6 @@ pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Flaw> {
     }
 }
 
-/// A path as messages name it.
-pub(super) fn name(path: &Path) -> String {
-    shown(&path.to_string_lossy())
-}
-
 /// The flaw of a file whose certificate cannot be used as one.
 pub(super) fn not_a_certificate(name: &str) -> Flaw {
     Flaw::new(
@@ -78,32 +72,7 @@ pub(super) fn not_a_certificate(name: &str) -> Flaw {
 /// # Errors
 /// It cannot be read, is no file, or is larger than any such file.
 pub fn content(path: &Path) -> Result<Vec<u8>, Flaw> {
-    let name = name(path);
-    let failed = |error: std::io::Error| {
-        let hint = match error.kind() {
-            ErrorKind::PermissionDenied => {
-                "let the user that the gateway runs as read it, and search the directories above it"
-            }
-            _ => "the path is taken relative to the policy file",
-        };
-        Flaw::new(format!("the file {name} cannot be read: {error}"), hint)
-    };
-    // Opening a pipe would wait for a writer.
-    if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        let hint = "the path is taken relative to the policy file";
-        return Err(Flaw::new(format!("{name} is not a regular file"), hint));
-    }
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(failed)?;
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err(Flaw::new(
-            format!("the file {name} is larger than 1Mi"),
-            "name a file with certificates alone",
-        ));
-    }
-    Ok(bytes)
+    content::read(path, BYTES_MAX, "name a file with certificates alone")
 }
 
 /// The flaw of a file that does not have what it should.

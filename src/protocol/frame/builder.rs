@@ -103,6 +103,12 @@ impl Builder {
         self.flaw.is_some()
     }
 
+    /// The first flaw, if there is one, where copies are kept.
+    pub(super) fn first_flaw(&self) -> Option<Flaw> {
+        let flaw = self.flaw.clone()?;
+        Some(self.echoing(flaw, &[]))
+    }
+
     /// The values that have been met, where copies of them are kept.
     pub(super) fn met(&self) -> Met<'_> {
         Met {

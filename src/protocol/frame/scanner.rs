@@ -80,6 +80,12 @@ impl Scanner {
         self.failed.is_some() || self.builder.is_flawed()
     }
 
+    /// What [`finish`](Scanner::finish) will tell if the body goes on without an offence against
+    /// JSON; with the id that has come so far.
+    pub fn flaw(&self) -> Option<Flaw> {
+        self.failed.clone().or_else(|| self.builder.first_flaw())
+    }
+
     /// The id, as it is written, if the body has had one so far and no more than one.
     pub fn id(&self) -> Option<Bytes> {
         self.builder.sole_id(&[])
@@ -215,11 +221,19 @@ mod tests {
         assert_eq!(scanner.text(Field::Uri), Text::WrongType);
         assert_eq!(scanner.text(Field::TaskId), Text::Absent);
         assert!(!scanner.is_flawed());
-        scanner.push(br#""name":"y"},"id":2,"#).unwrap();
+        assert_eq!(scanner.flaw(), None);
+        scanner.push(br#""name":"y"},"#).unwrap();
         assert!(scanner.is_flawed(), "a repeated key");
+        let flaw = scanner.flaw().unwrap();
+        assert_eq!(
+            (flaw.kind(), flaw.id()),
+            (FlawKind::RepeatedKey, Some(&br#""a""#[..]))
+        );
+        scanner.push(br#""id":2,"#).unwrap();
         assert_eq!(scanner.id(), None, "two ids");
         scanner.push(b"]").unwrap_err();
         assert!(scanner.is_flawed());
+        assert_eq!(scanner.flaw().unwrap().kind(), FlawKind::Syntax);
     }
 
     #[test]

@@ -6,20 +6,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::agree::{self, Routing};
-use super::message::{Call, Message};
-use super::{place, receive};
+use super::{Routing, agree};
+use crate::gateway::message::{Call, Message};
+use crate::gateway::{place, receive};
 use crate::policy::plan::{Missing, Route};
-use crate::protocol::frame::{Field, Outline, Paths, Scanner, Text};
+use crate::protocol::frame::{Field, Flaw, Outline, Paths, Scanner, Text};
 use crate::protocol::head::Fields;
-use crate::protocol::header::{self, Reading};
+use crate::protocol::header::{self, Reading, spelled};
 use crate::protocol::method;
-use crate::protocol::refusal::{Addressee, BodyFault, MessageFault, Refusal};
+use crate::protocol::refusal::{Addressee, BodyFault, HeaderFault, MessageFault, Refusal};
 use crate::protocol::version::{Era, Version};
 
 /// What the headers of a modern request say: as much as is decided on, so that its body can follow.
 #[derive(Clone, Debug)]
-pub(super) struct Claim {
+pub(in crate::gateway) struct Claim {
     version: Version,
     method: String,
     name: Option<String>,
@@ -33,7 +33,11 @@ impl Claim {
     /// repeated or unreadable, or says what is refused anyway; because the route supplies missing
     /// ones, for which the body must be read; or because the policy wants it so.
     #[must_use]
-    pub(super) fn of(fields: &Fields<'_>, headers: &HeaderMap, route: &Route) -> Option<Claim> {
+    pub(in crate::gateway) fn of(
+        fields: &Fields<'_>,
+        headers: &HeaderMap,
+        route: &Route,
+    ) -> Option<Claim> {
         let bounds = &route.bounds;
         if route.protocol.missing == Missing::Mirror
             || bounds.stream_bytes_max <= bounds.body_bytes_max
@@ -71,7 +75,7 @@ impl Claim {
 
     /// What is claimed.
     #[must_use]
-    pub(super) fn call(&self) -> Call<'_> {
+    pub(in crate::gateway) fn call(&self) -> Call<'_> {
         Call {
             era: Era::Modern,
             version: Some(self.version),
@@ -83,7 +87,7 @@ impl Claim {
 
     /// The routing headers, as they go upstream before the body.
     #[must_use]
-    pub(super) fn routing(&self) -> Routing {
+    pub(in crate::gateway) fn routing(&self) -> Routing {
         Routing::modern(
             self.version.as_str(),
             &self.method,
@@ -98,7 +102,7 @@ impl Claim {
         let fields = Fields::read(&self.lines);
         let session = || None;
         let placed = place::place(&message, fields.protocol_version, &route.protocol, session)?;
-        agree::agree(&placed, &message, &fields, &self.lines, route)?;
+        agree(&placed, &message, &fields, &self.lines, route)?;
         placed.accept(&message, &route.protocol)?;
         Ok(Agreement {
             id: outline.shared_id(),
@@ -117,13 +121,57 @@ impl Claim {
             Some(method) if method == self.method => Comparison::Same,
             Some(_) => Comparison::Different,
         };
-        let name = match (method::name_field(&self.method), &self.name) {
-            (Some(field), Some(name)) => said(field, name),
-            (Some(_) | None, _) => Comparison::Same,
-        };
+        let name = self
+            .target()
+            .map_or(Comparison::Same, |(field, name)| said(field, name));
         let version = said(Field::MetaProtocolVersion, self.version.as_str());
         method.and(name).and(version)
     }
+
+    /// What has been read so far is refused for, where it cannot agree any more: the worst of it, as
+    /// if nothing followed.
+    fn contradiction(&self, scanner: &Scanner) -> Option<Refusal> {
+        if let Some(flaw) = scanner.flaw() {
+            return Some(MessageFault::Unreadable(flaw).into());
+        }
+        let version = self.version.as_str();
+        match scanner.text(Field::MetaProtocolVersion) {
+            Text::WrongType => return Some(place::META_VERSION.into()),
+            Text::Is(text) if text != version => {
+                return Some(mismatch(spelled::PROTOCOL_VERSION, version, &text));
+            }
+            Text::Is(_) | Text::Absent => {}
+        }
+        if let Some(method) = scanner.method().filter(|method| *method != self.method) {
+            return Some(mismatch(spelled::METHOD, &self.method, &method));
+        }
+        let (field, name) = self.target()?;
+        match scanner.text(field) {
+            Text::WrongType => Some(
+                MessageFault::NameParameter {
+                    key: field.key(),
+                    method: self.method.clone(),
+                }
+                .into(),
+            ),
+            Text::Is(text) if text != name => Some(mismatch(spelled::NAME, name, &text)),
+            Text::Is(_) | Text::Absent => None,
+        }
+    }
+
+    /// Where the body names its target, and what the headers say of it.
+    fn target(&self) -> Option<(Field, &str)> {
+        method::name_field(&self.method).zip(self.name.as_deref())
+    }
+}
+
+fn mismatch(name: &'static str, header: &str, body: &str) -> Refusal {
+    HeaderFault::Mismatch {
+        name: name.to_owned(),
+        header: header.to_owned(),
+        body: body.to_owned(),
+    }
+    .into()
 }
 
 /// A value that is never encoded, if it stands there once.
@@ -155,32 +203,61 @@ impl Comparison {
 /// The proof that a body which passed by says what its headers claim. Only the end of an
 /// [`Inspection`] makes one.
 #[derive(Debug)]
-pub(super) struct Agreement {
+pub(in crate::gateway) struct Agreement {
     id: Option<Bytes>,
 }
 
 impl Agreement {
     /// The raw id of the message, if it has one.
     #[must_use]
-    pub(super) fn id(&self) -> Option<Bytes> {
+    pub(in crate::gateway) fn id(&self) -> Option<Bytes> {
         self.id.clone()
     }
 }
 
 /// A refusal, with the id that it is told to, if that is known.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(in crate::gateway) struct Refused {
     /// What is told.
-    pub(super) refusal: Box<Refusal>,
+    pub(in crate::gateway) refusal: Box<Refusal>,
     /// The raw id of the request.
-    pub(super) id: Option<Bytes>,
+    pub(in crate::gateway) id: Option<Bytes>,
+    /// What is left of the body is not read any more, so that the connection ends.
+    pub(in crate::gateway) closes: bool,
 }
 
 impl Refused {
+    /// A refusal with this id, after which the rest of the body is drained.
+    #[must_use]
+    pub(in crate::gateway) fn new(refusal: impl Into<Refusal>, id: Option<Bytes>) -> Refused {
+        Refused {
+            refusal: Box::new(refusal.into()),
+            id,
+            closes: false,
+        }
+    }
+
+    /// The same, after which nothing more of the body is read.
+    #[must_use]
+    pub(in crate::gateway) fn closing(self) -> Refused {
+        Refused {
+            closes: true,
+            ..self
+        }
+    }
+
     /// The refusal, told to that id.
-    pub(super) fn tell(self, to: &mut Addressee) -> Refusal {
+    pub(in crate::gateway) fn tell(self, to: &mut Addressee) -> Refusal {
         to.id = self.id;
+        to.closes |= self.closes;
         *self.refusal
+    }
+}
+
+impl From<Flaw> for Refused {
+    fn from(flaw: Flaw) -> Refused {
+        let id = flaw.id().map(Bytes::copy_from_slice);
+        Refused::new(MessageFault::Unreadable(flaw), id)
     }
 }
 
@@ -188,14 +265,17 @@ impl Refused {
 ///
 /// From the closing brace of the message on, everything is kept back until the end: blanks
 /// behind it cannot smuggle it out. What is in contradiction to the claim goes no further, but is
-/// read to its end, because the worst that is wrong with a message is what its client is told.
+/// read on for as long as the body of any refused request, because the worst that is wrong with a
+/// message is what its client is told.
 #[derive(Debug)]
-pub(super) struct Inspection {
+pub(in crate::gateway) struct Inspection {
     claim: Claim,
     route: Arc<Route>,
     scanner: Scanner,
     read: usize,
     compared: Comparison,
+    /// How much had been read when it was certain that the body is refused.
+    refuted_at: Option<usize>,
     /// What is kept back.
     tail: Vec<u8>,
 }
@@ -203,13 +283,14 @@ pub(super) struct Inspection {
 impl Inspection {
     /// An inspection at the beginning of a body that comes to `route`.
     #[must_use]
-    pub(super) fn new(claim: Claim, route: Arc<Route>) -> Inspection {
+    pub(in crate::gateway) fn new(claim: Claim, route: Arc<Route>) -> Inspection {
         Inspection {
             scanner: Scanner::new(&route.bounds.message, &Paths::default()),
             claim,
             route,
             read: 0,
             compared: Comparison::Open,
+            refuted_at: None,
             tail: Vec::new(),
         }
     }
@@ -217,23 +298,29 @@ impl Inspection {
     /// Reads the next piece and gives what of it may go on.
     ///
     /// # Errors
-    /// What is wrong with the body whatever follows: it is no JSON, or it exceeds a bound.
-    pub(super) fn read(&mut self, mut piece: Bytes) -> Result<Bytes, Refused> {
+    /// What is wrong with the body whatever follows: it is no JSON, or it exceeds a bound; or what
+    /// is known to be wrong with it when no more of it is read for that.
+    pub(in crate::gateway) fn read(&mut self, mut piece: Bytes) -> Result<Bytes, Refused> {
         let bounds = &self.route.bounds;
         if piece.len() > bounds.stream_bytes_max - self.read.min(bounds.stream_bytes_max) {
-            return Err(self.refused(receive::too_large_to_stream(bounds).into()));
+            return Err(Refused::new(
+                receive::too_large_to_stream(bounds),
+                self.id(),
+            ));
         }
-        if let Err(flaw) = self.scanner.push(&piece) {
-            let id = flaw.id().map(Bytes::copy_from_slice);
-            let refusal = Box::new(MessageFault::Unreadable(flaw).into());
-            return Err(Refused { refusal, id });
+        if let Some(refuted_at) = self.refuted_at
+            && self.read - refuted_at + piece.len() > bounds.drain_bytes_max
+        {
+            return Err(self.conclude(BodyFault::Broken));
         }
+        self.scanner.push(&piece)?;
         let begin = self.read;
         self.read += piece.len();
         if self.compared == Comparison::Open {
             self.compared = self.claim.compare(&self.scanner);
         }
         if self.contradicts() {
+            self.refuted_at.get_or_insert(self.read);
             return Ok(Bytes::new());
         }
         let Some(root_end) = self.scanner.root_end() else {
@@ -243,7 +330,7 @@ impl Inspection {
         let max = bounds.buffer_bytes;
         // The brace itself is no padding.
         if self.tail.len() + behind.len() > max.saturating_add(1) {
-            return Err(self.refused(BodyFault::Padding { max }.into()));
+            return Err(Refused::new(BodyFault::Padding { max }, self.id()));
         }
         self.tail.extend_from_slice(&behind);
         Ok(piece)
@@ -251,7 +338,7 @@ impl Inspection {
 
     /// Whether nothing more of the body may go on, because it cannot agree with its claim.
     #[must_use]
-    pub(super) fn contradicts(&self) -> bool {
+    pub(in crate::gateway) fn contradicts(&self) -> bool {
         self.compared == Comparison::Different || self.scanner.is_flawed()
     }
 
@@ -259,32 +346,25 @@ impl Inspection {
     ///
     /// # Errors
     /// What a body would have been refused for that is read first.
-    pub(super) fn end(self) -> Result<(Agreement, Bytes), Refused> {
-        let outline = self.scanner.finish().map_err(|flaw| Refused {
-            id: flaw.id().map(Bytes::copy_from_slice),
-            refusal: Box::new(MessageFault::Unreadable(flaw).into()),
-        })?;
+    pub(in crate::gateway) fn end(self) -> Result<(Agreement, Bytes), Refused> {
+        let outline = self.scanner.finish()?;
         match self.claim.confirm(&outline, &self.route) {
             Ok(agreement) => Ok((agreement, self.tail.into())),
-            Err(refusal) => Err(Refused {
-                refusal: Box::new(refusal),
-                id: outline.shared_id(),
-            }),
+            Err(refusal) => Err(Refused::new(refusal, outline.shared_id())),
         }
+    }
+
+    /// No more is read of the body. Gives what is known to be wrong with it, or else `why`.
+    #[must_use]
+    pub(in crate::gateway) fn conclude(&self, why: impl Into<Refusal>) -> Refused {
+        let known = self.claim.contradiction(&self.scanner);
+        Refused::new(known.unwrap_or_else(|| why.into()), self.id()).closing()
     }
 
     /// The raw id, if it has come already.
     #[must_use]
-    pub(super) fn id(&self) -> Option<Bytes> {
+    pub(in crate::gateway) fn id(&self) -> Option<Bytes> {
         self.scanner.id()
-    }
-
-    /// A refusal that is told to the id that is known so far.
-    fn refused(&self, refusal: Refusal) -> Refused {
-        Refused {
-            refusal: Box::new(refusal),
-            id: self.id(),
-        }
     }
 }
 

@@ -27,6 +27,9 @@ fn route() -> Arc<Route> {
         cors: Cors::default(),
         streams: Streams::default(),
         deadline: Deadlines::default(),
+        cache: crate::policy::plan::Cache::default(),
+        catalog: crate::policy::plan::Catalog::default(),
+        pin: None,
     })
 }
 
@@ -72,7 +75,7 @@ fn whole(body: &[u8], headers: &HeaderMap, route: &Route) -> Outcome {
     let fields = Fields::read(headers);
     let judged = place::place(&message, fields.protocol_version, &route.protocol, || None)
         .and_then(|placed| {
-            let routing = agree::agree(&placed, &message, &fields, headers, route)?;
+            let routing = agree(&placed, &message, &fields, headers, route)?;
             placed.accept(&message, &route.protocol)?;
             Ok(routing)
         });
@@ -201,15 +204,12 @@ fn bodies() -> impl Strategy<Value = Vec<u8>> {
         let chosen: Vec<_> = order.iter().map(|at| members[*at].clone()).collect();
         let message = format!("{{{}}}", chosen.join(","));
         match shape {
-            1 => format!("[{message}]{behind}"),
-            2 => message[..message.len() / 2]
-                .chars()
-                .chain(behind.chars())
-                .collect(),
-            3 => select_scalar(&message).to_owned(),
-            _ => format!(" {message}{behind}"),
+            1 => format!("[{message}]{behind}").into_bytes(),
+            // Cut wherever it is, in the middle of a character too.
+            2 => [&message.as_bytes()[..message.len() / 2], behind.as_bytes()].concat(),
+            3 => select_scalar(&message).into(),
+            _ => format!(" {message}{behind}").into_bytes(),
         }
-        .into_bytes()
     })
 }
 
@@ -394,4 +394,93 @@ fn a_contradiction_goes_no_further_than_the_piece_that_shows_it() {
         (telling.reason, id.as_deref()),
         ("header_mismatch", Some(&b"1"[..]))
     );
+}
+
+/// Reads a body that begins like this and goes on without an end: what is told of it, and how much
+/// had been read then.
+fn endless(begin: &str, size: usize, route: &Arc<Route>) -> (Telling, Option<Bytes>, usize) {
+    let claim = claim(&call_of("tools/call", Some("a")), route).expect("a claim");
+    let mut inspection = Inspection::new(claim, route.clone());
+    let begin = Bytes::copy_from_slice(begin.as_bytes());
+    inspection.read(begin.clone()).expect("nothing worse");
+    assert!(inspection.contradicts(), "{begin:?}");
+    let mut read = begin.len();
+    loop {
+        match inspection.read(vec![b'x'; size].into()) {
+            Ok(passes) => assert!(passes.is_empty(), "it went on"),
+            Err(refused) => {
+                assert!(refused.closes, "the rest is not read");
+                return (refused.refusal.telling(), refused.id, read - begin.len());
+            }
+        }
+        read += size;
+    }
+}
+
+#[test]
+fn what_is_certain_to_be_refused_is_read_on_within_a_bound() {
+    let other_version = meta("2031-01-01");
+    let no_text = meta(MODERN).replace(&format!("\"{MODERN}\""), "7");
+    for (begin, reason, id, said) in [
+        (
+            r#"{"id":1,"method":"tools/list","x":""#,
+            "header_mismatch",
+            Some("1"),
+            Some(["Mcp-Method", "tools/call", "tools/list"]),
+        ),
+        (
+            r#"{"params":{"name":"b","x":""#,
+            "header_mismatch",
+            None,
+            Some(["Mcp-Name", "\"a\"", "\"b\""]),
+        ),
+        (
+            &format!(r#"{{"params":{{"name":"b",{other_version},"x":""#),
+            "header_mismatch",
+            None,
+            Some(["MCP-Protocol-Version", MODERN, "2031-01-01"]),
+        ),
+        (
+            &format!(r#"{{"params":{{{no_text},"x":""#),
+            "meta_key",
+            None,
+            None,
+        ),
+        (
+            r#"{"id":"i","params":{"name":7,"x":""#,
+            "name_parameter",
+            Some("\"i\""),
+            None,
+        ),
+        (
+            r#"{"id":1,"id":1,"method":"tools/list","x":""#,
+            "invalid_request",
+            None,
+            None,
+        ),
+    ] {
+        for (max, size, expected) in [(1000, 300, 900), (1000, 500, 1000), (0, 1, 0)] {
+            let route = bounded(|bounds| bounds.drain_bytes_max = max);
+            let (telling, told, read) = endless(begin, size, &route);
+            assert_eq!(read, expected, "{begin}");
+            assert_eq!(telling.reason, reason, "{begin}: {telling:?}");
+            assert_eq!(told.as_deref(), id.map(str::as_bytes), "{begin}");
+            for text in said.iter().flatten() {
+                assert!(telling.message.contains(text), "{text}: {telling:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn within_the_bound_the_worst_is_told() {
+    let claimed = call_of("tools/call", Some("b"));
+    let body = good() + "x";
+    for (max, reason) in [(body.len(), "not_json"), (0, "header_mismatch")] {
+        let route = bounded(|bounds| bounds.drain_bytes_max = max);
+        let claim = claim(&claimed, &route).expect("a claim");
+        let pieces: Vec<_> = body.as_bytes().chunks(1).collect();
+        let (telling, _) = *streamed(&pieces, &claim, &route).0.expect_err("no message");
+        assert_eq!(telling.reason, reason, "{telling:?}");
+    }
 }
