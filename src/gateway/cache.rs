@@ -27,3 +27,9 @@ pub(super) use key::Asking;
 pub(super) use kind::Kind;
 pub(super) use status::{Status, Why};
 pub(super) use store::{Filter, Look, Store};
+
+#[cfg(test)]
+use self::{audience::Audience, flight::Waiting, key::Question, store::Hit};
+
+#[cfg(test)]
+mod tests;

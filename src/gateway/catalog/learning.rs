@@ -15,7 +15,7 @@ use crate::gateway::serving::Serving;
 use crate::observe::{Level, Log};
 use crate::policy::pin::{self, Difference, OnChange, Standing};
 use crate::policy::plan::Route;
-use crate::protocol::canonical::{Digest, Numbers};
+use crate::protocol::canonical::Digest;
 use crate::protocol::response::{List, Response, Scope};
 use crate::protocol::version::{Era, Version};
 
@@ -120,13 +120,13 @@ impl Learning {
         if let Some(pin) = &self.route.pin {
             let found = definitions
                 .iter()
-                .map(|tool| (tool.name, pin::Digest(tool.digest)));
+                .map(|tool| (tool.name, Digest::from(tool.digest)));
             self.catalog
                 .pins
                 .compare(pin, found, self.is_whole(&page), &self.route, &self.log);
             if pin.on_change != OnChange::Warn {
                 for (index, name, _, digest) in &named {
-                    let standing = pin.lock.standing(name, &pin::Digest(*digest));
+                    let standing = pin.lock.standing(name, &Digest::from(*digest));
                     stays[*index] &= standing == Standing::Pinned;
                 }
             }
@@ -142,8 +142,9 @@ impl Learning {
 
 /// A definition by its canonical form; by its bytes, where it has none.
 fn digest(raw: &[u8]) -> [u8; 32] {
-    let digest = Digest::of_json(raw, Numbers::Ecmascript);
-    *digest.unwrap_or_else(|_| Digest::of(raw)).as_bytes()
+    *pin::digest(raw)
+        .unwrap_or_else(|_| Digest::of(raw))
+        .as_bytes()
 }
 
 /// How the tools of a route differ from what was pinned, as far as it has been seen.
@@ -153,7 +154,7 @@ pub(in crate::gateway) struct Pins(Mutex<Seen>);
 #[derive(Debug, Default)]
 struct Seen {
     /// How each tool stands that was listed.
-    standings: BTreeMap<String, (pin::Digest, Standing)>,
+    standings: BTreeMap<String, (Digest, Standing)>,
     difference: Option<Difference>,
 }
 
@@ -170,7 +171,7 @@ impl Pins {
     fn compare<'t>(
         &self,
         pin: &pin::Pin,
-        found: impl Iterator<Item = (&'t str, pin::Digest)>,
+        found: impl Iterator<Item = (&'t str, Digest)>,
         is_whole: bool,
         route: &Route,
         log: &Log,

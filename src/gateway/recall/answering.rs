@@ -250,12 +250,12 @@ impl Answering {
                 fill.cursor_invalid(now);
                 Err(Why::Error)
             }
-            _ => match fill.keep(now, response) {
+            _ => match fill.keep(now, &Arc::new(response)) {
                 Ok(entry) => {
                     entry.selection().get_or_init(|| selection);
                     Ok(entry.ttl_seconds(now))
                 }
-                Err((_, why)) => Err(why),
+                Err(why) => Err(why),
             },
         };
         if kept.is_ok() && self.era == Era::Modern {
