@@ -167,7 +167,7 @@ impl Claim {
 
 fn mismatch(name: &'static str, header: &str, body: &str) -> Refusal {
     HeaderFault::Mismatch {
-        name,
+        name: name.to_owned(),
         header: header.to_owned(),
         body: body.to_owned(),
     }
