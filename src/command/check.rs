@@ -159,7 +159,7 @@ fn row(route: &Route) -> [String; 6] {
             None => versions.join(", "),
             Some(_) => "passes through".to_owned(),
         },
-        format!("{} {}", route.upstream.name, url(&route.upstream)),
+        format!("{} {}", route.upstream.name, route.upstream.url()),
     ]
 }
 
@@ -169,13 +169,6 @@ fn listed(names: &[String]) -> String {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }
-}
-
-/// The URL without its query, which may hold a credential.
-fn url(upstream: &Upstream) -> String {
-    let query = if upstream.query.is_some() { "?…" } else { "" };
-    let scheme = upstream.scheme().as_str();
-    format!("{scheme}://{}{}{query}", upstream.authority, upstream.path)
 }
 
 /// Every setting that is not at its default, with its owner; an upstream of several routes once.
@@ -241,7 +234,7 @@ fn policy_as_json(policy: &Policy) -> Value {
         .map(|upstream| {
             json!({
                 "name": upstream.name,
-                "url": url(upstream),
+                "url": upstream.url(),
                 "not_default": settings_as_json(settings_of_upstream(upstream)),
             })
         })

@@ -247,7 +247,7 @@ impl<S> Watch<S> {
         shared.turns += 1;
         // Whoever waits may be a part of this very task, which would wake itself without end while
         // nothing can be written. A write that goes through wakes them.
-        if shared.blocked_since.is_none() {
+        if shared.blocked_since.is_none() && !shared.waiting.is_empty() {
             shared.wake_waiting();
         }
         match &mut shared.driver {

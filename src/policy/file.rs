@@ -74,6 +74,25 @@ pub fn load_with(
     addresses: Addresses,
     environment: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<Policy, Errors> {
+    read(paths, addresses, environment, true)
+}
+
+/// [`load`] for whoever writes lock files: those that the policy names need not be there, and the
+/// plan has empty ones in their place.
+///
+/// # Errors
+/// All other flaws of all files at once.
+pub fn load_to_pin(paths: &[PathBuf]) -> Result<Policy, Errors> {
+    let environment = |name: &str| std::env::var_os(name);
+    read(paths, Addresses::default(), &environment, false)
+}
+
+fn read(
+    paths: &[PathBuf],
+    addresses: Addresses,
+    environment: &dyn Fn(&str) -> Option<OsString>,
+    reads_locks: bool,
+) -> Result<Policy, Errors> {
     let sources = source::read(paths);
     let sources_are_whole = sources.findings.is_empty();
     let mut findings = sources.findings;
@@ -87,6 +106,7 @@ pub fn load_with(
         findings,
         warnings: sources.warnings,
         environment,
+        reads_locks,
     };
     let is_gateway = |tree: &node::Node| GATEWAY_KEYS.iter().any(|key| tree.find(key).is_some());
     // The gateway file first, because everything else builds on its defaults.

@@ -22,6 +22,7 @@ mod limits;
 mod names;
 mod observation;
 mod overload;
+mod pin;
 mod placing;
 mod proxying;
 mod running;

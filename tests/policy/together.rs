@@ -28,7 +28,7 @@ const BASE: &str = "
 const FAULTS: &str = include_str!("together/faults.txt");
 
 /// What is not told beside some fault, by words of its cause, and why it cannot be.
-const EXCEPTIONS: [(&str, &str, &str); 12] = [
+const EXCEPTIONS: [(&str, &str, &str); 14] = [
     (
         "`connections_per_source_max` is",
         "listen.connections_max = none",
@@ -40,9 +40,19 @@ const EXCEPTIONS: [(&str, &str, &str); 12] = [
         "the greater is not known",
     ),
     (
-        "are the same address",
+        "`listen` (127.0.0.1:8080) and",
         "listen.adress = 127.0.0.1:8080",
         "the other address is not known",
+    ),
+    (
+        "`status` (127.0.0.1:9902) and",
+        "status.address = 9902",
+        "the other address is not known",
+    ),
+    (
+        "`status` (127.0.0.1:9902) and",
+        "status.address = 127.0.0.1:8080",
+        "the other address is another one",
     ),
     (
         "is the gateway itself",

@@ -64,6 +64,7 @@ pub(super) fn single(url: Url, addresses: Addresses) -> Result<Policy, Errors> {
         findings: Vec::new(),
         warnings: Vec::new(),
         environment: &|_| None,
+        reads_locks: true,
     };
     if !url.names_path {
         reader.warn(origin.clone(), upstream::no_path());

@@ -72,6 +72,14 @@ pub enum Forwarded {
 }
 
 impl Upstream {
+    /// The URL without its query, which may hold a credential.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let query = if self.query.is_some() { "?…" } else { "" };
+        let scheme = self.scheme().as_str();
+        format!("{scheme}://{}{}{query}", self.authority, self.path)
+    }
+
     /// How it is spoken to.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
