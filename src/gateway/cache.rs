@@ -27,3 +27,6 @@ pub(super) use key::{Asking, Question};
 pub(super) use kind::Kind;
 pub(super) use status::{Status, Why};
 pub(super) use store::{Filter, Hit, Look, Store};
+
+#[cfg(test)]
+mod tests;

@@ -235,3 +235,30 @@ pub(super) fn drain_unread(head: &Parts, body: Received, bounds: &Bounds) -> boo
     drain(body, bounds);
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_nobody_reads_the_larger_bound_counts() {
+        for (body_bytes_max, stream_bytes_max, larger, named) in [
+            (10, 20, 20, "bounds.stream_bytes_max"),
+            (20, 10, 20, "bounds.body_bytes_max"),
+            (20, 0, 20, "bounds.body_bytes_max"),
+            (20, 20, 20, "bounds.body_bytes_max"),
+        ] {
+            let bounds = Bounds {
+                body_bytes_max,
+                stream_bytes_max,
+                ..Bounds::default()
+            };
+            assert!(check_unread(larger, &bounds).is_ok());
+            let fault = check_unread(larger + 1, &bounds).expect_err("too long");
+            assert!(
+                matches!(fault, BodyFault::TooLarge { limit, max: 20 } if limit == named),
+                "{fault:?}"
+            );
+        }
+    }
+}

@@ -28,4 +28,5 @@ mod proxying;
 mod running;
 mod streams;
 mod strict;
+mod taking;
 mod tls;

@@ -93,14 +93,13 @@ impl About {
 /// An answer that is kept, unfiltered and as it came.
 #[derive(Debug)]
 pub(in crate::gateway) struct Entry {
-    response: Response,
+    response: Arc<Response>,
     about: Arc<About>,
     received: Instant,
     ttl: Duration,
     /// How long after it was fresh it may be used while its server fails.
     stale: Duration,
     standing: Standing,
-    bytes: u32,
     hits: AtomicU64,
     is_refreshed: AtomicBool,
 }
@@ -108,43 +107,30 @@ pub(in crate::gateway) struct Entry {
 impl Entry {
     /// An answer that came at `received`, is fresh for `ttl` and of use for `stale` beyond that
     /// while its server fails, and stands so to changes.
-    ///
-    /// # Errors
-    /// The answer, where it takes more bytes than can be counted.
     pub(super) fn new(
-        response: Response,
+        response: Arc<Response>,
         about: Arc<About>,
         received: Instant,
         ttl: Duration,
         stale: Duration,
         standing: Standing,
-    ) -> Result<Entry, Response> {
-        let bytes = OVERHEAD_BYTES + response.held_bytes() + about.held_bytes();
-        let Ok(bytes) = u32::try_from(bytes) else {
-            return Err(response);
-        };
-        Ok(Entry {
+    ) -> Entry {
+        Entry {
             response,
             about,
             received,
             ttl,
             stale,
             standing,
-            bytes,
             hits: AtomicU64::new(0),
             is_refreshed: AtomicBool::new(false),
-        })
+        }
     }
 
     /// The answer, with the id of the request that it came for.
     #[must_use]
     pub(in crate::gateway) fn response(&self) -> &Response {
         &self.response
-    }
-
-    /// The answer again, which is not kept.
-    pub(super) fn into_response(self) -> Response {
-        self.response
     }
 
     /// What it is about.
@@ -184,8 +170,8 @@ impl Entry {
 
     /// The bytes that it takes, what describes it included.
     #[must_use]
-    pub(in crate::gateway) fn held_bytes(&self) -> u32 {
-        self.bytes
+    pub(in crate::gateway) fn held_bytes(&self) -> usize {
+        OVERHEAD_BYTES + self.response.held_bytes() + self.about.held_bytes()
     }
 
     /// How many requests it has answered from memory.
@@ -258,14 +244,13 @@ mod tests {
         };
         let standing = Standing::from_now(&Arc::new(Changes::default()));
         Entry::new(
-            response,
+            Arc::new(response),
             Arc::new(about),
             received,
             ttl,
             Duration::MAX,
             standing,
         )
-        .unwrap()
     }
 
     #[test]

@@ -234,36 +234,33 @@ impl Fill {
     /// that wait. Where it changed while it was fetched, one of them fetches it again; where it may
     /// not be shared, they all do.
     ///
-    /// The answer's bytes must have a buffer of their own: they keep all of it.
+    /// The answer's bytes must have a buffer of their own, since all of that is kept.
     ///
     /// # Errors
-    /// The answer again, with the reason, where it was not kept.
+    /// Why it was not kept.
     pub(in crate::gateway) fn keep(
         mut self,
         received: Instant,
-        response: Response,
-    ) -> Result<Arc<Entry>, (Response, Why)> {
-        let ttl = match self.terms.ttl(&response) {
+        response: &Arc<Response>,
+    ) -> Result<Arc<Entry>, Why> {
+        let ttl = match self.terms.ttl(response) {
             Ok(ttl) => ttl,
             Err(why) => {
                 self.unshareable(received, why);
-                return Err((response, why));
+                return Err(why);
             }
         };
-        let about = self.terms.about.clone();
+        let Terms { about, kept, .. } = self.terms.clone();
         let (stale, standing) = (self.terms.stale_if_error, self.standing.clone());
-        let entry = Entry::new(response, about, received, ttl, stale, standing);
-        let entry = entry.and_then(|entry| self.terms.kept.admissible(entry));
-        let entry = match entry {
-            Ok(entry) => Arc::new(entry),
-            Err(response) => {
-                self.unshareable(received, Why::TooLarge);
-                return Err((response, Why::TooLarge));
-            }
-        };
-        if !entry.holds() || !self.terms.kept.insert(&entry, self.purges) {
+        let entry = Entry::new(response.clone(), about, received, ttl, stale, standing);
+        if !kept.has_room_for(&entry) {
+            self.unshareable(received, Why::TooLarge);
+            return Err(Why::TooLarge);
+        }
+        let entry = Arc::new(entry);
+        if !entry.holds() || !kept.insert(&entry, self.purges) {
             // Dropped, it passes on.
-            return Err((entry.response().clone(), Why::Voided));
+            return Err(Why::Voided);
         }
         self.tell(|| Told::Answer(entry.clone()));
         Ok(entry)

@@ -16,7 +16,6 @@ use super::key::{Asking, Key, Question};
 use super::place::place;
 use super::status::Why;
 use crate::policy::plan::Memory;
-use crate::protocol::response::Response;
 
 /// How many keys may be known at once whose answers are not shared.
 const MARKERS_MAX: u64 = 4096;
@@ -154,6 +153,23 @@ impl Store {
         count
     }
 
+    /// How many bytes and entries there are.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> (u64, u64) {
+        let (mut bytes, mut count) = (0, 0);
+        for (_, entry) in &self.kept.entries {
+            bytes += entry.held_bytes() as u64;
+            count += 1;
+        }
+        (bytes, count)
+    }
+
+    /// How many keys are fetched, and how many requests wait for them.
+    #[cfg(test)]
+    pub(super) fn flights(&self) -> (usize, usize) {
+        self.kept.flights.count()
+    }
+
     fn hit(&self, question: &Question<'_>, entry: Arc<Entry>, now: Instant) -> Hit {
         entry.hit();
         let about = entry.about();
@@ -211,7 +227,7 @@ impl Kept {
         Kept {
             entries: Cache::builder()
                 .max_capacity(capacity)
-                .weigher(move |_, entry: &Arc<Entry>| entry.held_bytes().max(share))
+                .weigher(move |_, entry: &Arc<Entry>| weight(entry).max(share))
                 .expire_after(Lifetime)
                 .build(),
             markers: Cache::new(MARKERS_MAX),
@@ -230,17 +246,11 @@ impl Kept {
         self.purges.load(Ordering::SeqCst)
     }
 
-    /// The same, if it is not longer than an entry may be.
-    ///
-    /// # Errors
-    /// The answer.
-    pub(super) fn admissible(&self, entry: Entry) -> Result<Entry, Response> {
-        let is_long = entry.response().bytes().len() > self.entry_bytes_max
-            || u64::from(entry.held_bytes()) > self.capacity;
-        match is_long {
-            true => Err(entry.into_response()),
-            false => Ok(entry),
-        }
+    /// Whether an entry is no longer than one may be.
+    pub(super) fn has_room_for(&self, entry: &Entry) -> bool {
+        let bytes = entry.held_bytes() as u64;
+        entry.response().bytes().len() <= self.entry_bytes_max
+            && bytes <= self.capacity.min(u64::from(u32::MAX))
     }
 
     /// Keeps an entry that was asked for when there had been `purges`. Says whether there was none
@@ -287,15 +297,10 @@ impl Kept {
             _ => Found::Nothing(stale),
         }
     }
+}
 
-    #[cfg(test)]
-    pub(super) fn held(&self) -> (u64, u64) {
-        let bytes = self
-            .entries
-            .iter()
-            .map(|(_, entry)| u64::from(entry.held_bytes()));
-        (bytes.sum(), self.entries.entry_count())
-    }
+fn weight(entry: &Entry) -> u32 {
+    u32::try_from(entry.held_bytes()).unwrap_or(u32::MAX)
 }
 
 impl Marker {
@@ -327,6 +332,3 @@ impl Expiry<Key, Arc<Entry>> for Lifetime {
         Some(entry.lifetime())
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -244,10 +244,9 @@ fn warn_of_exposure(draft: &Draft, reader: &mut Reader<'_>) {
 fn check_cors(draft: &Draft, reader: &mut Reader<'_>) {
     let lets_in = |route: &DraftRoute| route.terms.origins != Some(Origins::None);
     for route in draft.routes.iter().filter(|route| !lets_in(route)) {
-        // Where the origins follow from the address, they are as unknown as it is.
-        let known = route.seen.knows("origins") && draft.listen.seen.knows("address");
+        // Where the address is not known, it is taken for loopback, and pages are let in.
         if let Some(place) = route.seen.place("cors")
-            && known
+            && route.seen.knows("origins")
         {
             let cause = "nothing is allowed by `cors` where `origins` is `none`, as it is without \
                          being written unless the gateway listens on loopback";

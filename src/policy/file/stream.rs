@@ -98,7 +98,7 @@ fn read_tools(deadlines: &mut Deadlines, node: &Node, reader: &mut Reader<'_>) {
     for (word, value) in entries {
         if word.text.is_empty() {
             let flaw = Flaw::new(
-                "no tool has an empty name, so nothing would be enforced by this",
+                "`\"\"` names no tool, so nothing would be enforced by it",
                 "write the name of a tool, or `call` for every request",
             );
             reader.refuse(&word.place, flaw);
