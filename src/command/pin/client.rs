@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::net::tls::Connectors;
-use crate::net::upstream::{Inbound, Outbound, Pool};
+use crate::net::upstream::{Inbound, Pool};
 use crate::policy::plan::Upstream;
 use crate::protocol::event::Splitter;
 use crate::protocol::members::Members;
@@ -71,12 +71,6 @@ pub(super) struct Client {
     host: HeaderValue,
     target: Uri,
     requests: u64,
-}
-
-impl Outbound for Full<Bytes> {
-    fn again(&self) -> Option<Full<Bytes>> {
-        Some(self.clone())
-    }
 }
 
 impl Client {
