@@ -120,6 +120,8 @@ pub(super) struct Limits {
     pub(super) too_long: &'static str,
     /// How long its server may pause.
     pub(super) idle_timeout: Duration,
+    /// How long all of it may take, where that is bounded.
+    pub(super) whole_timeout: Option<Duration>,
 }
 
 /// Why an answer could not be read.
@@ -154,12 +156,18 @@ pub(super) async fn hold<T>(
         held: BytesMut::new(),
         limits,
     };
-    let found = if media::is_coded(&head.headers) {
-        Err(Unread::Whole(CODED))
-    } else if media::is_event_stream(&head.headers) {
-        holding.find_event(read).await
-    } else {
-        holding.find_document(read).await
+    let finding = async {
+        if media::is_coded(&head.headers) {
+            Err(Unread::Whole(CODED))
+        } else if media::is_event_stream(&head.headers) {
+            holding.find_event(read).await
+        } else {
+            holding.find_document(read).await
+        }
+    };
+    let found = match limits.whole_timeout {
+        None => finding.await,
+        Some(max) => timeout(max, finding).await.unwrap_or(Err(Unread::Lost(LATE))),
     };
     let (message, found) = match found {
         Ok((place, value)) => (place, Ok(value)),
@@ -189,6 +197,8 @@ pub(super) async fn demand<T>(
         bytes_max: route.bounds.buffer_bytes,
         too_long: "an answer that must be read and exceeds bounds.buffer_bytes",
         idle_timeout: route.upstream.response_idle_timeout,
+        // As much as the head, it says whether there will be anything.
+        whole_timeout: Some(route.upstream.response_header_timeout),
     };
     let (held, found) = hold(response, lease, limits, read).await;
     match found {
@@ -203,7 +213,9 @@ pub(super) async fn demand<T>(
 
 const UNREADABLE: &str = "an answer that must be read and cannot be";
 const BROKEN: &str = "an answer that must be read and broke off";
-const LATE: &str = "an answer that must be read and paused for longer than response_idle_timeout";
+const LATE: &str = "an answer that must be read and took longer than response_header_timeout";
+const PAUSED: &str =
+    "an answer that must be read and paused for longer than response_idle_timeout";
 const CODED: &str = "an answer that must be read with a Content-Encoding, unasked";
 
 /// An answer of which a part is held.
@@ -263,7 +275,7 @@ impl Holding {
         }
         let next = timeout(self.limits.idle_timeout, self.rest.frame());
         match next.await {
-            Err(_) => Err(Unread::Lost(LATE)),
+            Err(_) => Err(Unread::Lost(PAUSED)),
             Ok(None) => Ok(None),
             Ok(Some(Err(_))) => Err(Unread::Lost(BROKEN)),
             Ok(Some(Ok(frame))) => {

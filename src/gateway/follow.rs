@@ -171,6 +171,7 @@ impl Follower {
             bytes_max: MESSAGE_BYTES_MAX,
             too_long: "an answer that is too long",
             idle_timeout: self.destination.upstream().response_idle_timeout,
+            whole_timeout: None,
         };
         let told = own::ask(&self.destination, request, limits).await;
         match told {

@@ -20,7 +20,7 @@ use super::message::Message;
 use super::outbound::Outbound;
 use super::place::{self, Accepted};
 use super::recall::Answering;
-use super::receive::{self, Taken};
+use super::receive::{self, Part, Taken};
 use super::relay::{self, Asked, Source};
 use super::serving::{Running, Serving};
 use super::upload::Upload;
@@ -147,24 +147,8 @@ async fn admit_message(
                     receive::drain(part.rest, &route.bounds);
                     return Err(fault.into());
                 }
-                let tool = catalog::Asked {
-                    gateway,
-                    serving,
-                    head,
-                    call: claim.call(),
-                    body: None,
-                };
                 // Boxed, because few exchanges need the room that it takes.
-                let tool = match Box::pin(tool.definition(inquiry)).await {
-                    Ok(tool) => tool,
-                    Err(refusal) => {
-                        receive::drain(part.rest, &route.bounds);
-                        return Err(refusal);
-                    }
-                };
-                let claim = claim.about(tool, &head.headers);
-                let admitting = Admitted::by_claim(claim, &serving.route, part, inquiry);
-                return Box::pin(admitting).await;
+                return Box::pin(admit_claim(gateway, serving, head, claim, part, inquiry)).await;
             }
             None => part.whole(&route.bounds).await?,
         },
@@ -192,6 +176,34 @@ async fn admit_message(
     Ok(Admitted::by_message(
         &message, &frame, &accepted, routing, route,
     ))
+}
+
+/// A message that is too large to be read first: admitted by what its headers claim. The definition
+/// of the tool that they name is needed before its body is read.
+async fn admit_claim(
+    gateway: &Running,
+    serving: &Serving,
+    head: &Parts,
+    claim: Claim,
+    part: Part,
+    inquiry: &mut Inquiry<'_>,
+) -> Result<Admitted, Refusal> {
+    let tool = catalog::Asked {
+        gateway,
+        serving,
+        head,
+        call: claim.call(),
+        body: None,
+    };
+    let tool = match tool.definition(inquiry).await {
+        Ok(tool) => tool,
+        Err(refusal) => {
+            receive::drain(part.rest, &serving.route.bounds);
+            return Err(refusal);
+        }
+    };
+    let claim = claim.about(tool, &head.headers);
+    Admitted::by_claim(claim, &serving.route, part, inquiry).await
 }
 
 /// Era, headers, version and method of a message, in the order in which the first failure wins.
@@ -312,7 +324,7 @@ async fn settle(
         }
         Reading::Nothing => Ok(relay::pass(response, lease, era)),
         Reading::Changes => Ok(heed(relay::pass(response, lease, era), serving)),
-        Reading::Call if response.status() == 400 => {
+        Reading::Call if response.status().is_client_error() => {
             let settling = recall::doubt(response, lease, serving);
             Ok(Box::pin(settling).await)
         }

@@ -272,6 +272,7 @@ pub(super) async fn doubt(
         bytes_max: serving.route.bounds.buffer_bytes,
         too_long: "an error that is too long",
         idle_timeout: serving.route.upstream.response_idle_timeout,
+        whole_timeout: None,
     };
     let is_mismatch = |message: &[u8]| match Message::read(Bytes::copy_from_slice(message)) {
         Message::Response(response) => {

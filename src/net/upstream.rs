@@ -95,6 +95,7 @@ pub trait Outbound:
     fn again(&self) -> Option<Self>;
 }
 
+/// Where all of a body is at hand from the beginning.
 impl Outbound for Full<Bytes> {
     fn again(&self) -> Option<Full<Bytes>> {
         Some(self.clone())

@@ -48,6 +48,8 @@ pub enum Unreadable {
     RepeatedKey,
     /// It has neither a method nor a result nor an error, or more than one of them.
     Kind,
+    /// A key differs in case alone from one that is decided on, so that some readers take it for that.
+    CaseVariant,
     /// Its method is not a string.
     Method,
     /// Its result is not an object.
@@ -63,6 +65,10 @@ impl fmt::Display for Unreadable {
             Unreadable::NotAnObject => "it is not a JSON object",
             Unreadable::RepeatedKey => {
                 "a key stands twice in the message, its result or error, or an item of a list"
+            }
+            Unreadable::CaseVariant => {
+                "a key of the message, its result or an item of a list differs in case from one that \
+                 is decided on"
             }
             Unreadable::Kind => "it has neither method nor result nor error, or more than one",
             Unreadable::Method => "its method is not a string",

@@ -212,28 +212,44 @@ fn a_server_of_an_older_version_is_asked_in_its_way() {
     assert!(requests[3].json()["params"].get("_meta").is_none());
 }
 
-#[test]
-fn what_cannot_be_pinned_is_said_and_writes_nothing() {
+type Script = Box<dyn Fn(&Received) -> Reply + Send + Sync>;
+
+/// The command fails with this cause and hint, and leaves nothing behind.
+#[track_caller]
+fn assert_unpinned(script: Script, why: &str, hint: &str) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("up.lock.json");
-    let endless = AtomicUsize::new(0);
-    type Script = Box<dyn Fn(&Received) -> Reply + Send + Sync>;
-    let list = |result: Value| -> Script { Box::new(move |request| answered(request, &result)) };
-    let scripts: Vec<(Script, &str, &str)> = vec![
+    let upstream = Upstream::with(script);
+    let ended = pin(&[
+        "--upstream",
+        &upstream.url(),
+        "--out",
+        file.to_str().unwrap(),
+    ]);
+    assert_eq!(ended.code, Some(70), "{why}: {}", ended.out);
+    assert!(ended.err.starts_with(&upstream.url()), "{}", ended.err);
+    assert!(ended.err.contains(why), "{why}: {}", ended.err);
+    let (_, told) = ended.err.split_once("\n  hint: ").unwrap();
+    assert!(told.contains(hint), "{hint}: {told}");
+    assert_eq!(names_beside(&file), [""; 0], "{why}");
+}
+
+#[test]
+fn a_server_that_gives_no_list_is_told_of() {
+    let refused = |request: &Received| {
+        let id = &request.json()["id"];
+        let error = json!({"code": -32601, "message": "no\u{1b}[31m tools"});
+        let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
+        Reply::json(200, answer.to_string())
+    };
+    let scripts: [(Script, &str, &str); 5] = [
         (
             Box::new(|_| Reply::with_lines(401, "WWW-Authenticate: Bearer\r\n", "")),
             "the answer is 401",
             "asks for credentials",
         ),
         (
-            Box::new(|request| {
-                let id = &request.json()["id"];
-                let error = json!({"code": -32601, "message": "no\u{1b}[31m tools"});
-                Reply::json(
-                    200,
-                    json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string(),
-                )
-            }),
+            Box::new(refused),
             "`tools/list` got the error -32601: no\\u{1b}[31m tools",
             "MCP endpoint",
         ),
@@ -243,35 +259,9 @@ fn what_cannot_be_pinned_is_said_and_writes_nothing() {
             "MCP endpoint",
         ),
         (
-            list(json!({"tools": [tool("a", "x"), tool("a", "y")]})),
-            "the tool a is listed twice",
-            "",
-        ),
-        (
-            list(json!({"tools": [{"description": "x"}]})),
-            "a tool has no name",
-            "",
-        ),
-        (list(json!({"items": []})), "has no `tools`", ""),
-        (
-            Box::new(|request| {
-                let id = &request.json()["id"];
-                let tools = r#"[{"name":"a","inputSchema":{"x":1,"x":2}}]"#;
-                let body =
-                    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"tools\":{tools}}}}}");
-                Reply::json(200, body)
-            }),
-            "the definition of a cannot be pinned: an object has a key twice",
-            "",
-        ),
-        (
-            Box::new(move |request| {
-                let number = endless.fetch_add(1, Ordering::SeqCst);
-                let tools = [tool(&format!("t{number}"), "")];
-                answered(request, &json!({"tools": tools, "nextCursor": "again"}))
-            }),
-            "the same cursor came twice",
-            "",
+            Box::new(|request| answered(request, &json!({"items": []}))),
+            "has no `tools`",
+            "MCP endpoint",
         ),
         (
             Box::new(|_| Reply::raw_then_close("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")),
@@ -280,28 +270,44 @@ fn what_cannot_be_pinned_is_said_and_writes_nothing() {
         ),
     ];
     for (script, why, hint) in scripts {
-        let upstream = Upstream::with(script);
-        let ended = pin(&[
-            "--upstream",
-            &upstream.url(),
-            "--out",
-            file.to_str().unwrap(),
-        ]);
-        assert_eq!(ended.code, Some(70), "{why}: {}", ended.out);
-        assert!(ended.err.starts_with(&upstream.url()), "{}", ended.err);
-        assert!(ended.err.contains(why), "{why}: {}", ended.err);
-        let (_, told) = ended.err.split_once("\n  hint: ").unwrap();
-        assert!(told.contains(hint), "{hint}: {told}");
-        assert_eq!(names_beside(&file), [""; 0], "{why}");
+        assert_unpinned(script, why, hint);
     }
-    let nobody = pin(&[
-        "--upstream",
-        "http://127.0.0.1:1/mcp",
-        "--out",
-        file.to_str().unwrap(),
-    ]);
+    let nobody = pin(&["--upstream", "http://127.0.0.1:1/mcp"]);
     assert_eq!(nobody.code, Some(70));
     assert!(nobody.err.contains("cannot be asked"), "{}", nobody.err);
+}
+
+#[test]
+fn a_list_that_cannot_be_pinned_is_told_of() {
+    let list = |tools: &'static str| -> Script {
+        Box::new(move |request| {
+            let id = &request.json()["id"];
+            let result = format!("{{\"tools\":{tools}}}");
+            let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}");
+            Reply::json(200, body)
+        })
+    };
+    for (tools, why) in [
+        (
+            r#"[{"name":"a"},{"name":"a","description":"x"}]"#,
+            "the tool a is listed twice",
+        ),
+        (r#"[{"description":"x"}]"#, "a tool has no name"),
+        (r#"["a"]"#, "a tool has no name"),
+        (
+            r#"[{"name":"a","inputSchema":{"x":1,"x":2}}]"#,
+            "the definition of a cannot be pinned: an object has a key twice",
+        ),
+    ] {
+        assert_unpinned(list(tools), why, "");
+    }
+    let pages = AtomicUsize::new(0);
+    let endless = move |request: &Received| {
+        let number = pages.fetch_add(1, Ordering::SeqCst);
+        let tools = [tool(&format!("t{number}"), "")];
+        answered(request, &json!({"tools": tools, "nextCursor": "again"}))
+    };
+    assert_unpinned(Box::new(endless), "the same cursor came twice", "");
 }
 
 #[test]

@@ -74,7 +74,9 @@ impl View {
         match self.of {
             Of::Discovery => true,
             // A tool with an annotation that is not valid is none (specification, "Schema Extension").
-            Of::List(List::Tools, Era::Modern) => true,
+            Of::List(List::Tools, Era::Modern) => {
+                self.route.catalog.enabled || self.hides() || self.sorts()
+            }
             Of::List(List::Tools, Era::Legacy) => self.hides() || self.sorts(),
             Of::List(..) => self.sorts(),
             Of::Other => false,
@@ -108,6 +110,8 @@ impl View {
             bytes_max,
             too_long,
             idle_timeout: self.route.upstream.response_idle_timeout,
+            whole_timeout: (self.of == Of::Discovery)
+                .then_some(self.route.upstream.response_header_timeout),
         }
     }
 
@@ -140,11 +144,9 @@ impl View {
         stays: impl Fn(usize) -> bool,
     ) -> Result<Selection, Undecidable> {
         let Some(items) = response.items(list) else {
-            // A client that finds the list under another name would find it whole.
-            return match response.is_complete() {
-                true => Err(Undecidable),
-                false => Ok(Selection::default()),
-            };
+            // There is nothing that could be taken from it: under a name that only some readers take
+            // for the list's, it could not have been read.
+            return Ok(Selection::default());
         };
         let count = items.len();
         let mut stay: Vec<(usize, Item<'_>)> = items.enumerate().collect();

@@ -13,6 +13,7 @@ use crate::protocol::members::{Members, place};
 
 pub(super) fn message(bytes: Bytes) -> Result<Message, Unreadable> {
     let envelope = object(&bytes)?;
+    exact(&envelope, &["id", "method", "result", "error"])?;
     let at = |raw: &str| place(&bytes, raw);
     let id = envelope.of("id").map(at);
     let members = ["method", "result", "error"].map(|key| envelope.of(key));
@@ -52,6 +53,27 @@ pub(super) fn capabilities(raw: &[u8]) -> Option<Capabilities> {
     })
 }
 
+/// The keys of a result that something is decided by.
+const DECISIVE: [&str; 9] = [
+    "resultType",
+    "ttlMs",
+    "cacheScope",
+    "nextCursor",
+    "supportedVersions",
+    "tools",
+    "prompts",
+    "resources",
+    "resourceTemplates",
+];
+
+/// Refuses what readers that ignore case would take for one of these keys.
+fn exact(members: &Members<'_>, keys: &[&str]) -> Result<(), Unreadable> {
+    match keys.iter().any(|key| members.has_variant_of(key)) {
+        true => Err(Unreadable::CaseVariant),
+        false => Ok(()),
+    }
+}
+
 /// An object with each of its keys once.
 fn object(json: &[u8]) -> Result<Members<'_>, Unreadable> {
     let blank = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
@@ -82,6 +104,7 @@ fn result(bytes: &[u8], raw: &str) -> Result<Found, Unreadable> {
         Unreadable::NotAnObject => Unreadable::Result,
         other => other,
     })?;
+    exact(&members, &DECISIVE)?;
     let at = |key: &str| members.of(key).map(|raw| place(bytes, raw));
     let is_complete = members
         .of("resultType")
@@ -135,6 +158,7 @@ fn array(bytes: &[u8], raw: &str, list: List) -> Result<Array, Unreadable> {
 fn item(bytes: &[u8], raw: &str, list: List) -> Result<ItemAt, Unreadable> {
     let name: Option<Span> = match object(raw.as_bytes()) {
         Ok(members) => {
+            exact(&members, &[list.name_key()])?;
             let name = members.of(list.name_key());
             let name = name.filter(|raw| raw.starts_with('"'));
             name.map(|raw| place(bytes, raw))
