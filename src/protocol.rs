@@ -1,5 +1,6 @@
 //! The words of the protocol: no I/O, no clock, no runtime.
 
+pub mod canonical;
 pub mod event;
 pub mod frame;
 pub mod head;

@@ -116,7 +116,7 @@ impl Admitted {
         to.id = upload.id();
         Ok(Admitted {
             routing,
-            body: Outbound::Guarded(body),
+            body: Outbound::Streamed(body),
             awaited: Awaited {
                 era,
                 upload: Some(upload),

@@ -124,7 +124,7 @@ impl Destination {
     ) -> Result<(Response<Inbound>, Lease), UpstreamFault> {
         let head_timeout = match request.body() {
             Outbound::Whole(_) => Some(self.upstream().response_header_timeout),
-            Outbound::Guarded(_) | Outbound::Passed(_) => None,
+            Outbound::Streamed(_) => None,
         };
         let sent = self.pool.send(request, head_timeout).await;
         let (response, lease) = sent.map_err(|failure| self.fault(&failure))?;

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING};
 use http::response::Parts;
-use http::{HeaderValue, Response, Version};
+use http::{HeaderMap, HeaderValue, Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +23,7 @@ use self::patience::Patience;
 use super::intake::Seat;
 use super::outbound::Lease;
 use super::{cors, hop};
+use crate::net::listener::Answer;
 use crate::net::upstream::Inbound;
 use crate::observe::{End, Exchange};
 use crate::policy::plan::{Route, StreamEnd};
@@ -168,6 +169,12 @@ impl Body for Outgoing {
     }
 }
 
+impl Answer for Outgoing {
+    fn untaken(&mut self, limit: Option<&'static str>) {
+        self.exchange.untaken(limit);
+    }
+}
+
 /// Turns the head that came from the upstream into the one that goes to the client. The version of
 /// HTTP is that of one connection too: an answer in 1.0 would end the client's.
 fn arrive(head: &mut Parts, era: Era) {
@@ -229,7 +236,9 @@ pub(super) fn watch(
 ) -> Response<Source> {
     let is_stream = media::is_event_stream(response.headers());
     if is_stream {
-        response.headers_mut().insert(X_ACCEL_BUFFERING, NO);
+        let headers = response.headers_mut();
+        headers.insert(X_ACCEL_BUFFERING, NO);
+        *headers = fitted(std::mem::take(headers));
     }
     let is_coded = is_stream && media::is_coded(response.headers());
     let Source::Upstream(flow) = response.body_mut() else {
@@ -256,4 +265,12 @@ pub(super) fn watch(
     });
     flow.watch(patience, events);
     response
+}
+
+/// The same fields in a map that has no room beyond them. The library keeps the map for as long as the
+/// stream lasts, and this one has the room of the request's.
+fn fitted(headers: HeaderMap) -> HeaderMap {
+    let mut fitted = HeaderMap::with_capacity(headers.len());
+    fitted.extend(headers);
+    fitted
 }

@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use http::header::{FORWARDED, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
-use super::route::host_of;
 use crate::net::listener::Client;
+use crate::policy::host::host_of;
 use crate::policy::network::Network;
 use crate::policy::plan::{Forwarded, ForwardedBy, Listen};
 

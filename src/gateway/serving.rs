@@ -128,9 +128,7 @@ impl listener::Serve for Gateway {
             .log
             .exchange(sender.peer(), &head.method, head.uri.path());
         let mut inquiry = Inquiry::new(sender, exchange, &head.headers);
-        // The library keeps the room of this future for as long as its connection lasts. What is
-        // boxed is given back when the answer begins, so that a silent stream does not hold it.
-        let answered = Box::pin(pipeline::answer(running, head, body, &mut inquiry)).await;
+        let answered = pipeline::answer(running, head, body, &mut inquiry).await;
         let Inquiry {
             mut exchange,
             to,

@@ -143,6 +143,15 @@ impl Exchange {
     pub fn ended(&mut self, end: End) {
         self.record.end = Some(end);
     }
+
+    /// The client did not take all that was handed to its connection: it took nothing for as long as
+    /// the limit with this key allows, or else the drop concludes why. What broke the answer off
+    /// before that still counts.
+    pub fn untaken(&mut self, limit: Option<&'static str>) {
+        if let None | Some(End::Complete) = self.record.end {
+            self.record.end = limit.map(End::Limit);
+        }
+    }
 }
 
 impl Drop for Exchange {
@@ -241,6 +250,24 @@ mod tests {
     #[test]
     fn an_exchange_that_nobody_ended_lost_its_client() {
         assert_eq!(ends(&logged(|log| drop(open(log)))), ["client_gone"]);
+    }
+
+    #[test]
+    fn what_was_not_taken_is_not_complete() {
+        let lines = logged(|log| {
+            for end in [None, Some(End::Complete), Some(End::UpstreamFailed)] {
+                for limit in [None, Some("listen.write_idle_timeout")] {
+                    let mut exchange = open(log);
+                    end.into_iter().for_each(|end| exchange.ended(end));
+                    exchange.untaken(limit);
+                }
+            }
+        });
+        let limit = "limit:listen.write_idle_timeout";
+        let untaken = ["client_gone", limit];
+        assert_eq!(ends(&lines[..2]), untaken);
+        assert_eq!(ends(&lines[2..4]), untaken);
+        assert_eq!(ends(&lines[4..]), ["upstream_failed"; 2]);
     }
 
     #[test]

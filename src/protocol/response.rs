@@ -14,6 +14,7 @@ mod read;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -73,7 +74,7 @@ impl fmt::Display for Unreadable {
 
 /// A JSON-RPC response: the bytes as they came, and what was found in them.
 ///
-/// A copy shares the bytes.
+/// A copy shares both.
 #[derive(Clone, Debug)]
 pub struct Response {
     bytes: Bytes,
@@ -87,7 +88,7 @@ type Span = Range<usize>;
 #[derive(Clone, Debug)]
 enum Outcome {
     Error(ErrorObject),
-    Result(Found),
+    Result(Arc<Found>),
 }
 
 /// What was found in a result.
@@ -261,9 +262,7 @@ impl<'r> Item<'r> {
     }
 
     fn member(&self, key: &str) -> Option<&'r str> {
-        let members = Members::read(self.raw).ok()?;
-        let raw = members.of(key);
-        raw
+        Members::read(self.raw).ok()?.of(key)
     }
 }
 
@@ -302,9 +301,11 @@ impl Response {
     /// The memory that the bytes and what was found in them take, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        let arrays = self.found().map_or(&[][..], |found| &found.arrays);
-        let items = arrays.iter().flatten().map(|array| array.items.len());
-        self.bytes.len() + size_of::<Response>() + items.sum::<usize>() * size_of::<ItemAt>()
+        let found = self.found().map_or(0, |found| {
+            let items = found.arrays.iter().flatten().map(|array| array.items.len());
+            size_of::<Found>() + items.sum::<usize>() * size_of::<ItemAt>()
+        });
+        size_of::<Response>() + self.bytes.len() + found
     }
 
     /// The id as it is written, whatever its type. Only an error may lack one.

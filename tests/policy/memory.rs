@@ -145,6 +145,10 @@ fn what_means_nothing_is_refused() {
     ] {
         assert_one(&with_route(route), place, words);
     }
+}
+
+#[test]
+fn what_means_nothing_for_the_gateway_as_a_whole_is_refused() {
     for (top, words) in [
         ("cache: { entry_bytes_max: 65Mi }", "could never be reached"),
         (

@@ -237,6 +237,15 @@ impl Refused {
         }
     }
 
+    /// The same, after which nothing more of the body is read.
+    #[must_use]
+    pub(in crate::gateway) fn closing(self) -> Refused {
+        Refused {
+            closes: true,
+            ..self
+        }
+    }
+
     /// The refusal, told to that id.
     pub(in crate::gateway) fn tell(self, to: &mut Addressee) -> Refusal {
         to.id = self.id;
@@ -302,7 +311,7 @@ impl Inspection {
         if let Some(refuted_at) = self.refuted_at
             && self.read - refuted_at + piece.len() > bounds.drain_bytes_max
         {
-            return Err(self.conclude());
+            return Err(self.conclude(BodyFault::Broken));
         }
         self.scanner.push(&piece)?;
         let begin = self.read;
@@ -345,16 +354,11 @@ impl Inspection {
         }
     }
 
-    /// No more is read of a body that is refused whatever follows. Gives what it is refused for as
-    /// far as it is known.
+    /// No more is read of the body. Gives what is known to be wrong with it, or else `why`.
     #[must_use]
-    pub(in crate::gateway) fn conclude(&self) -> Refused {
+    pub(in crate::gateway) fn conclude(&self, why: impl Into<Refusal>) -> Refused {
         let known = self.claim.contradiction(&self.scanner);
-        let refusal = known.unwrap_or_else(|| BodyFault::Broken.into());
-        Refused {
-            closes: true,
-            ..Refused::new(refusal, self.id())
-        }
+        Refused::new(known.unwrap_or_else(|| why.into()), self.id()).closing()
     }
 
     /// The raw id, if it has come already.

@@ -1,5 +1,7 @@
 //! Reading a message: from bytes to the places of what matters in them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
@@ -21,7 +23,7 @@ pub(super) fn message(bytes: Bytes) -> Result<Message, Unreadable> {
             return Ok(Message::Other { method });
         }
         [None, Some(_), None] if id.is_none() => return Err(Unreadable::Id),
-        [None, Some(raw), None] => Outcome::Result(result(&bytes, raw)?),
+        [None, Some(raw), None] => Outcome::Result(Arc::new(result(&bytes, raw)?)),
         [None, None, Some(raw)] => Outcome::Error(error(raw)?),
         _ => return Err(Unreadable::Kind),
     };
@@ -52,15 +54,17 @@ pub(super) fn capabilities(raw: &[u8]) -> Option<Capabilities> {
 
 /// An object with each of its keys once.
 fn object(json: &[u8]) -> Result<Members<'_>, Unreadable> {
-    Members::read(json).map_err(|error| {
-        let first = json.iter().find(|byte| !byte.is_ascii_whitespace());
-        match error.classify() {
-            // What is JSON is refused for a key that stands twice, or because it is no object.
-            serde_json::error::Category::Data if first == Some(&b'{') => Unreadable::RepeatedKey,
-            serde_json::error::Category::Data => Unreadable::NotAnObject,
-            _ => Unreadable::Json,
-        }
-    })
+    let blank = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+    if json.iter().find(|byte| !blank(byte)) == Some(&b'{') {
+        Members::read(json).map_err(|error| match error.is_data() {
+            true => Unreadable::RepeatedKey,
+            false => Unreadable::Json,
+        })
+    } else if serde_json::from_slice::<&RawValue>(json).is_ok() {
+        Err(Unreadable::NotAnObject)
+    } else {
+        Err(Unreadable::Json)
+    }
 }
 
 fn error(raw: &str) -> Result<ErrorObject, Unreadable> {

@@ -23,6 +23,7 @@ impl Policy {
             document: json!({
                 "listen": {"address": "127.0.0.1:0"},
                 "status": {"address": "127.0.0.1:0"},
+                "admin": {"address": "127.0.0.1:0"},
                 "log": {"access": "json"},
                 "upstreams": {"up": {"url": url}},
                 "routes": [{"name": "main", "path": "/mcp", "upstream": "up"}],
