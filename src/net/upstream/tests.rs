@@ -15,12 +15,6 @@ const SECOND: Duration = Duration::from_secs(1);
 
 type Kind = Full<Bytes>;
 
-impl Outbound for Kind {
-    fn again(&self) -> Option<Kind> {
-        Some(self.clone())
-    }
-}
-
 #[test]
 fn a_connection_looks_often_enough_and_not_too_often() {
     let ms = Duration::from_millis;
