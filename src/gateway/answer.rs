@@ -167,7 +167,9 @@ pub(super) async fn hold<T>(
     };
     let found = match limits.whole_timeout {
         None => finding.await,
-        Some(max) => timeout(max, finding).await.unwrap_or(Err(Unread::Lost(LATE))),
+        Some(max) => timeout(max, finding)
+            .await
+            .unwrap_or(Err(Unread::Lost(LATE))),
     };
     let (message, found) = match found {
         Ok((place, value)) => (place, Ok(value)),
@@ -214,8 +216,7 @@ pub(super) async fn demand<T>(
 const UNREADABLE: &str = "an answer that must be read and cannot be";
 const BROKEN: &str = "an answer that must be read and broke off";
 const LATE: &str = "an answer that must be read and took longer than response_header_timeout";
-const PAUSED: &str =
-    "an answer that must be read and paused for longer than response_idle_timeout";
+const PAUSED: &str = "an answer that must be read and paused for longer than response_idle_timeout";
 const CODED: &str = "an answer that must be read with a Content-Encoding, unasked";
 
 /// An answer of which a part is held.

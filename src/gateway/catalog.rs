@@ -111,8 +111,8 @@ impl Catalog {
             own[16 + 8 * index..24 + 8 * index].copy_from_slice(&hasher.finish().to_le_bytes());
         }
         Keys {
-            shared: ListKey(key),
-            own: ListKey(own),
+            shared: ListKey(key.into()),
+            own: ListKey(own.into()),
         }
     }
 }

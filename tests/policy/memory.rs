@@ -120,7 +120,7 @@ fn what_means_nothing_is_refused() {
             "5:40",
             "expected one of `session`, `public`",
         ),
-        ("    catalog: off\n", "5:14", "`catalog` must be a mapping"),
+        ("    catalog: on\n", "5:14", "`catalog` must be a mapping"),
         (
             "    catalog: { order: uri }\n",
             "5:23",

@@ -20,7 +20,6 @@ use crate::gateway::recall::{self, Unfetched};
 use crate::gateway::serving::{Running, Serving};
 use crate::policy::pin::{self, OnChange, Standing};
 use crate::policy::plan::Missing;
-use crate::protocol::canonical::Digest;
 use crate::protocol::frame::{self, Frame};
 use crate::protocol::members::Members;
 use crate::protocol::method;
@@ -274,7 +273,7 @@ fn member(cursor: Option<&[u8]>) -> Vec<u8> {
 /// Whether a tool may be called, where only those may that are as they were pinned.
 fn check_pin(pin: &pin::Pin, name: &str, knowledge: &Knowledge) -> Result<(), CatalogFault> {
     let how = match knowledge {
-        Knowledge::Known(tool) => match pin.lock.standing(name, &Digest::from(*tool.digest())) {
+        Knowledge::Known(tool) => match pin.lock.standing(name, tool.digest()) {
             Standing::Pinned => return Ok(()),
             Standing::Changed => "is not the one that was pinned: its definition has changed",
             Standing::Added => "was not pinned",

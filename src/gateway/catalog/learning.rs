@@ -70,7 +70,7 @@ impl Learning {
             return Learned(Vec::new());
         };
         let mut stays = vec![self.era == Era::Legacy; items.len()];
-        let named: Vec<(usize, Cow<'_, str>, &[u8], [u8; 32])> = items
+        let named: Vec<(usize, Cow<'_, str>, &[u8], Digest)> = items
             .enumerate()
             .filter_map(|(index, item)| Some((index, item.name()?, item.raw(), digest(item.raw()))))
             .collect();
@@ -118,15 +118,13 @@ impl Learning {
             }
         }
         if let Some(pin) = &self.route.pin {
-            let found = definitions
-                .iter()
-                .map(|tool| (tool.name, Digest::from(tool.digest)));
+            let found = definitions.iter().map(|tool| (tool.name, tool.digest));
             self.catalog
                 .pins
                 .compare(pin, found, self.is_whole(&page), &self.route, &self.log);
             if pin.on_change != OnChange::Warn {
                 for (index, name, _, digest) in &named {
-                    let standing = pin.lock.standing(name, &Digest::from(*digest));
+                    let standing = pin.lock.standing(name, digest);
                     stays[*index] &= standing == Standing::Pinned;
                 }
             }
@@ -141,10 +139,8 @@ impl Learning {
 }
 
 /// A definition by its canonical form; by its bytes, where it has none.
-fn digest(raw: &[u8]) -> [u8; 32] {
-    *pin::digest(raw)
-        .unwrap_or_else(|_| Digest::of(raw))
-        .as_bytes()
+fn digest(raw: &[u8]) -> Digest {
+    pin::digest(raw).unwrap_or_else(|_| Digest::of(raw))
 }
 
 /// How the tools of a route differ from what was pinned, as far as it has been seen.

@@ -12,15 +12,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::list::{Belief, List};
-use super::tool::{Definition, Digest, Tool};
+use super::tool::{Definition, Tool};
 use crate::policy::plan::Catalog;
+use crate::protocol::canonical::Digest;
 
 /// How many invalid definitions are remembered as told of. When there are more, all are told of again.
 const TOLD_MAX: usize = 4096;
 
 /// What may have a list of its own: a digest of route, upstream, version, capabilities and audience.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::gateway) struct ListKey(pub(in crate::gateway) [u8; 32]);
+pub(in crate::gateway) struct ListKey(pub(in crate::gateway) Digest);
 
 /// A page of a list.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,8 @@
 //! One tool, as its definition says.
 
+use crate::protocol::canonical::Digest;
 use crate::protocol::members::Members;
 use crate::protocol::param::{Annotations, Invalid};
-
-/// What a definition is known again by: equal ones have equal digests.
-pub(in crate::gateway) type Digest = [u8; 32];
 
 /// A definition as it stands in a list.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +11,7 @@ pub(in crate::gateway) struct Definition<'a> {
     pub(in crate::gateway) name: &'a str,
     /// The whole object, raw.
     pub(in crate::gateway) raw: &'a [u8],
-    /// Its digest.
+    /// The digest of its canonical form, which it is known again by.
     pub(in crate::gateway) digest: Digest,
 }
 
@@ -127,7 +125,7 @@ mod tests {
         Tool::read(&Definition {
             name: "query",
             raw: raw.as_bytes(),
-            digest: [7; 32],
+            digest: Digest::of(b"7"),
         })
     }
 
@@ -138,7 +136,7 @@ mod tests {
                 "region":{"type":"string","x-mcp-header":"Region"}}},
                 "annotations":{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":"yes"}}"#,
         );
-        assert_eq!((tool.name(), tool.digest()), ("query", &[7; 32]));
+        assert_eq!((tool.name(), tool.digest()), ("query", &Digest::of(b"7")));
         let annotations = tool.annotations().unwrap();
         let names: Vec<&str> = annotations.iter().map(|one| one.name()).collect();
         assert_eq!(names, ["Region"]);

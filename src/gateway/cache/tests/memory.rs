@@ -39,7 +39,10 @@ fn only_what_says_so_is_kept() {
         let ttl = entry.map(|entry| entry.ttl_ms(now));
         assert_eq!(ttl, kept);
         assert_eq!(matches!(sent.look(&store, now), Look::Hit(_)), kept.is_ok());
-        assert_eq!(store.entries(Filter::default()).count(), usize::from(kept.is_ok()));
+        assert_eq!(
+            store.entries(Filter::default()).count(),
+            usize::from(kept.is_ok())
+        );
     }
 }
 
@@ -273,7 +276,11 @@ fn an_entry_describes_itself() {
     assert_eq!(about.audience(), Audience::Credentialed);
     assert_eq!(about.tag().len(), 16);
     changes.resource_updated("a:/b/c");
-    assert_eq!(store.entries(Filter::default()).count(), 0, "it does not hold any more");
+    assert_eq!(
+        store.entries(Filter::default()).count(),
+        0,
+        "it does not hold any more"
+    );
 }
 
 #[test]
