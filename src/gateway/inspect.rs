@@ -49,7 +49,7 @@ impl Remembered {
             audience: about.audience().word(),
             age: entry.age(now),
             ttl_left: Duration::from_millis(entry.ttl_ms(now)),
-            bytes: entry.held_bytes() as usize,
+            bytes: entry.held_bytes(),
             hits: entry.hits(),
         }
     }
@@ -89,7 +89,7 @@ impl Gateway {
 
     /// The routes that hold their tools against a lock file.
     pub fn pinned(&self) -> impl Iterator<Item = PinnedRoute> {
-        let pinned = self.running().routes.iter().filter_map(|serving| {
+        self.running().routes.iter().filter_map(|serving| {
             let pin = serving.route.pin.as_ref()?;
             Some(PinnedRoute {
                 route: serving.route.name.clone(),
@@ -97,7 +97,6 @@ impl Gateway {
                 on_change: pin.on_change,
                 difference: serving.catalog.difference(),
             })
-        });
-        pinned
+        })
     }
 }

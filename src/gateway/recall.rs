@@ -72,7 +72,7 @@ pub(super) async fn answer(
         }
         Found::Fill(fill) => answering.keeping(fill),
         Found::Nothing(why) => {
-            inquiry.exchange.cache(Status::Bypass(why).word());
+            told(Status::Bypass(why), &mut inquiry.exchange);
             answering
         }
     };
@@ -313,9 +313,16 @@ fn from_memory(
 
 /// Says in an answer and in the log what memory had to do with it.
 fn note(response: &mut Response<Source>, status: Status, exchange: &mut Exchange) {
-    exchange.cache(status.word());
+    told(status, exchange);
     // Of words and numbers of ours, and so a value.
     if let Ok(value) = HeaderValue::try_from(status.to_string()) {
         response.headers_mut().append(CACHE_STATUS, value);
+    }
+}
+
+fn told(status: Status, exchange: &mut Exchange) {
+    exchange.cache(status.word());
+    if let Some(why) = status.why() {
+        exchange.stored(why.word());
     }
 }

@@ -35,7 +35,7 @@ fn every_key_reaches_the_plan() {
         max_age: Duration::from_secs(60),
         tools_max: 8,
         lists_max: 7,
-        list_bytes_max: 4 << 20,
+        list_bytes_max: 1 << 20,
     };
     assert_eq!(route.catalog, catalog);
     let pin = route.pin.as_ref().unwrap();

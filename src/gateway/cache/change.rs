@@ -30,18 +30,6 @@ pub(in crate::gateway) enum Change {
 }
 
 impl Change {
-    /// What the notification with this method tells of. It is not all that is told:
-    /// `notifications/resources/updated` names a resource, see [`Changes::resource_updated`].
-    #[must_use]
-    pub(in crate::gateway) fn told_by(method: &str) -> Option<Change> {
-        match method {
-            "notifications/tools/list_changed" => Some(Change::Tools),
-            "notifications/prompts/list_changed" => Some(Change::Prompts),
-            "notifications/resources/list_changed" => Some(Change::Resources),
-            _ => None,
-        }
-    }
-
     const fn kinds(self) -> &'static [Kind] {
         match self {
             Change::Tools => &[Kind::Tools],
@@ -292,23 +280,19 @@ mod tests {
     #[test]
     fn a_notification_concerns_its_lists() {
         use Kind::{Contents, Discover, Prompts, Resources, Templates, Tools};
-        for (method, expected) in [
-            ("notifications/tools/list_changed", &[Tools][..]),
-            ("notifications/prompts/list_changed", &[Prompts]),
-            (
-                "notifications/resources/list_changed",
-                &[Resources, Templates],
-            ),
+        for (change, expected) in [
+            (Change::Tools, &[Tools][..]),
+            (Change::Prompts, &[Prompts]),
+            (Change::Resources, &[Resources, Templates]),
         ] {
             let changes = Changes::default();
-            changes.changed(Change::told_by(method).unwrap());
+            changes.changed(change);
             for kind in [Discover, Tools, Prompts, Resources, Templates, Contents] {
                 let uri = (kind == Contents).then_some("a:b");
                 let concerned = concerns(kind, 0, uri)(&changes, Moment(0));
-                assert_eq!(concerned, expected.contains(&kind), "{method} {kind:?}");
+                assert_eq!(concerned, expected.contains(&kind), "{change:?} {kind:?}");
             }
         }
-        assert_eq!(Change::told_by("notifications/message"), None);
         let changes = Changes::default();
         changes.gap();
         for kind in Kind::ALL {

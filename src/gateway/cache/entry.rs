@@ -57,15 +57,6 @@ impl About {
         self.key.audience
     }
 
-    /// A word by which this answer can be told from others. Nothing can be tried against it, since
-    /// the digest is made with a secret of this process.
-    #[must_use]
-    pub(in crate::gateway) fn tag(&self) -> String {
-        let mut tag = self.key.digest.to_string();
-        tag.truncate(16);
-        tag
-    }
-
     /// The list that it is a page of.
     pub(super) fn list(&self) -> Digest {
         self.list

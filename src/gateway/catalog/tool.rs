@@ -21,40 +21,21 @@ pub(in crate::gateway) struct Tool {
     name: Box<str>,
     digest: Digest,
     annotations: Result<Annotations, Invalid>,
-    behaviour: Behaviour,
-}
-
-/// What a server says of how its tool behaves; nothing makes it true (specification,
-/// "ToolAnnotations").
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::gateway) struct Behaviour {
-    /// `readOnlyHint`
-    pub(in crate::gateway) read_only: Option<bool>,
-    /// `destructiveHint`
-    pub(in crate::gateway) destructive: Option<bool>,
-    /// `idempotentHint`
-    pub(in crate::gateway) idempotent: Option<bool>,
-    /// `openWorldHint`
-    pub(in crate::gateway) open_world: Option<bool>,
 }
 
 impl Tool {
     /// Reads a definition. One that cannot be read makes an invalid tool.
     #[must_use]
     pub(super) fn read(definition: &Definition<'_>) -> Tool {
-        let (annotations, behaviour) = match Members::read(definition.raw) {
-            Ok(members) => (
-                // Without a schema, the definition is none.
-                Annotations::read(members.of("inputSchema").unwrap_or("null")),
-                Behaviour::read(members.of("annotations")),
-            ),
-            Err(why) => (Err(Invalid::unreadable(&why)), Behaviour::default()),
+        let annotations = match Members::read(definition.raw) {
+            // Without a schema, the definition is none.
+            Ok(members) => Annotations::read(members.of("inputSchema").unwrap_or("null")),
+            Err(why) => Err(Invalid::unreadable(&why)),
         };
         Tool {
             name: definition.name.into(),
             digest: definition.digest,
             annotations,
-            behaviour,
         }
     }
 
@@ -87,33 +68,9 @@ impl Tool {
         self.annotations.as_ref()
     }
 
-    /// What the server says of how it behaves.
-    #[must_use]
-    pub(in crate::gateway) fn behaviour(&self) -> Behaviour {
-        self.behaviour
-    }
-
     /// Whether this is what reading the definition alone would make.
     pub(super) fn is_of_itself(&self) -> bool {
         !matches!(self.annotations, Err(Invalid::Ambiguous))
-    }
-}
-
-impl Behaviour {
-    /// Reads the raw `annotations` of a definition. What is no boolean says nothing.
-    fn read(annotations: Option<&str>) -> Behaviour {
-        let members = annotations.and_then(|raw| Members::read(raw.as_bytes()).ok());
-        let hint = |name| match members.as_ref()?.of(name)? {
-            "true" => Some(true),
-            "false" => Some(false),
-            _ => None,
-        };
-        Behaviour {
-            read_only: hint("readOnlyHint"),
-            destructive: hint("destructiveHint"),
-            idempotent: hint("idempotentHint"),
-            open_world: hint("openWorldHint"),
-        }
     }
 }
 
@@ -140,15 +97,6 @@ mod tests {
         let annotations = tool.annotations().unwrap();
         let names: Vec<&str> = annotations.iter().map(|one| one.name()).collect();
         assert_eq!(names, ["Region"]);
-        assert_eq!(
-            tool.behaviour(),
-            Behaviour {
-                read_only: Some(true),
-                destructive: Some(false),
-                idempotent: None,
-                open_world: None,
-            }
-        );
     }
 
     #[test]

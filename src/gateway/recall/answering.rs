@@ -76,7 +76,8 @@ impl Answering {
     pub(in crate::gateway) fn keeping(mut self, fill: Fill) -> Answering {
         self.status = Some(Status::Fetched {
             had_stale: fill.had_stale(),
-            kept: None,
+            // Until more is known: why it goes upstream beside others.
+            kept: fill.is_alone().map(Err),
         });
         self.fill = Some(fill);
         self
