@@ -37,7 +37,7 @@ pub(super) struct Behalf {
 pub(super) enum Told {
     /// The response.
     Response(Response),
-    /// An answer with this status, in which there is none.
+    /// An answer with this status, which is no success, whatever is in it.
     Status(StatusCode),
 }
 
@@ -160,11 +160,14 @@ pub(super) async fn ask(
     let status = response.status();
     let (held, found) = answer::hold(response, lease, limits, response_in).await;
     match found {
+        _ if !status.is_success() => {
+            held.done();
+            Ok(Told::Status(status))
+        }
         Ok(response) => {
             held.done();
             Ok(Told::Response(response))
         }
-        Err(_) if !status.is_success() => Ok(Told::Status(status)),
         Err(unread) => Err(UpstreamFault::Unreadable {
             upstream: destination.upstream().name.clone(),
             what: unread.what(),

@@ -163,7 +163,7 @@ async fn admit_message(
     if !inquiry.to.probe {
         intake::check(head)?;
     }
-    let tool = catalog::Asked {
+    let tool = catalog::Calling {
         gateway,
         serving,
         head,
@@ -188,7 +188,7 @@ async fn admit_claim(
     part: Part,
     inquiry: &mut Inquiry<'_>,
 ) -> Result<Admitted, Refusal> {
-    let tool = catalog::Asked {
+    let tool = catalog::Calling {
         gateway,
         serving,
         head,
