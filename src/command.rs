@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 pub mod check;
 pub mod demo;
+pub mod pin;
 pub mod run;
 
 /// Whether what is written to `stream` may have colour: on a terminal, unless `NO_COLOR` is set.
@@ -13,6 +14,8 @@ pub fn wants_colour(stream: &impl IsTerminal) -> bool {
 
 /// Exit codes, as the README lists them.
 pub mod exit {
+    /// What was compared differs.
+    pub const DIFFERENT: u8 = 1;
     /// A policy or usage error.
     pub const USAGE: u8 = 64;
     /// What should not have happened: no socket, no thread, nowhere to write to.

@@ -3,24 +3,23 @@
 mod admitted;
 mod agree;
 mod answer;
-#[expect(
-    dead_code,
-    unused_imports,
-    reason = "the path of an exchange does not ask it yet"
-)]
 mod cache;
+mod catalog;
 mod cors;
-mod discover;
+mod follow;
 mod forward;
 mod handshake;
 mod hop;
 mod inquiry;
+mod inspect;
 mod intake;
 mod message;
 mod outbound;
+mod own;
 mod pass;
 mod pipeline;
 mod place;
+mod recall;
 mod receive;
 mod relay;
 mod route;
@@ -29,5 +28,6 @@ mod serving;
 mod session;
 mod upload;
 
+pub use inspect::{PinnedRoute, Remembered};
 pub use relay::Outgoing;
 pub use serving::Gateway;

@@ -35,7 +35,7 @@
 //!   connection, or its stream of one, at once when an exchange is given up; [`net::tls`] takes
 //!   certificates as [`net::reload`] finds them.
 //! - [`gateway`] has the stages.
-//! - [`admin`] has the probes.
+//! - [`admin`] has the listeners beside the gateway: probes, and what the gateway remembers.
 //! - [`command`] has what the binary can be asked to do.
 //!
 //! Imports point downwards in this list read from its end: a room may use those above it.

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use weirgate::command::pin::Wanted;
 use weirgate::command::run::StartError;
-use weirgate::command::{check, demo, exit, run, wants_colour};
+use weirgate::command::{check, demo, exit, pin, run, wants_colour};
 use weirgate::policy::file::{self, Addresses};
 use weirgate::policy::finding::Errors;
 use weirgate::policy::plan::Plan;
@@ -49,6 +50,28 @@ enum Command {
         #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
         listen: SocketAddr,
     },
+    /// Write the digests of an upstream's tools to a lock file, or show what has changed since.
+    Pin {
+        /// Policy files, or directories of them.
+        #[arg(
+            value_name = "PATH",
+            required_unless_present = "upstream",
+            conflicts_with = "upstream"
+        )]
+        paths: Vec<PathBuf>,
+        /// The route of them whose upstream is meant.
+        #[arg(long, value_name = "NAME", conflicts_with = "upstream")]
+        route: Option<String>,
+        /// The server, where there is no policy.
+        #[arg(long, value_name = "URL")]
+        upstream: Option<String>,
+        /// The lock file; without it, the one that the route names, or else standard output.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// Compare only, and end with 1 where something differs.
+        #[arg(long)]
+        check: bool,
+    },
     /// Check policy files, and say what they come to.
     Check {
         /// Policy files, or directories of them.
@@ -72,6 +95,19 @@ fn main() -> ExitCode {
     };
     match arguments.command {
         Command::Check { paths, json } => check::check(&paths, json),
+        Command::Pin {
+            paths,
+            route,
+            upstream,
+            out,
+            check,
+        } => pin::pin(&Wanted {
+            paths,
+            route,
+            upstream,
+            out,
+            check,
+        }),
         Command::Demo { listen } => ended(demo::demo(listen)),
         Command::Run {
             policy,

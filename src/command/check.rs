@@ -89,12 +89,14 @@ fn summary(policy: &Policy, paths: &[PathBuf], colour: bool) -> String {
         .map(|path| path.display().to_string())
         .collect();
     let mut text = format!(
-        "{bold}{}: good{plain}, {}, {}\n\nlisten {}   status {}   access log {}\n\n",
+        "{bold}{}: good{plain}, {}, {}\n\nlisten {}   status {}   admin {}   access log {}\n\n",
         names.join(" ").replace(char::is_control, "\u{fffd}"),
         counted(plan.routes.len(), "route"),
         counted(policy.warnings.len(), "warning"),
         plan.listen.address,
         plan.status,
+        plan.admin
+            .map_or_else(|| "off".to_owned(), |address| address.to_string()),
         log(plan),
     );
     let head = ["ROUTE", "PATH", "HOSTS", "ORIGINS", "VERSIONS", "UPSTREAM"];
@@ -157,7 +159,7 @@ fn row(route: &Route) -> [String; 6] {
             None => versions.join(", "),
             Some(_) => "passes through".to_owned(),
         },
-        format!("{} {}", route.upstream.name, url(&route.upstream)),
+        format!("{} {}", route.upstream.name, route.upstream.url()),
     ]
 }
 
@@ -167,13 +169,6 @@ fn listed(names: &[String]) -> String {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }
-}
-
-/// The URL without its query, which may hold a credential.
-fn url(upstream: &Upstream) -> String {
-    let query = if upstream.query.is_some() { "?…" } else { "" };
-    let scheme = upstream.scheme().as_str();
-    format!("{scheme}://{}{}{query}", upstream.authority, upstream.path)
 }
 
 /// Every setting that is not at its default, with its owner; an upstream of several routes once.
@@ -239,7 +234,7 @@ fn policy_as_json(policy: &Policy) -> Value {
         .map(|upstream| {
             json!({
                 "name": upstream.name,
-                "url": url(upstream),
+                "url": upstream.url(),
                 "not_default": settings_as_json(settings_of_upstream(upstream)),
             })
         })
@@ -248,6 +243,7 @@ fn policy_as_json(policy: &Policy) -> Value {
         "good": true,
         "listen": plan.listen.address.to_string(),
         "status": plan.status.to_string(),
+        "admin": plan.admin.map(|address| address.to_string()),
         "not_default": settings_as_json(settings_of_gateway(plan)),
         "routes": routes,
         "upstreams": upstreams,

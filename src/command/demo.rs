@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::run::{self, Signals, StartError};
-use crate::admin::Readiness;
+use crate::admin::status::Readiness;
 use crate::observe::Log;
 use crate::policy::file::Addresses;
 use crate::policy::plan::Plan;

@@ -1,8 +1,11 @@
 //! `weirgate run`: from a plan to a gateway at work, until it is told to end.
 
+mod inspected;
+
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -13,7 +16,8 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{self, Readiness};
+use crate::admin::status::Readiness;
+use crate::admin::{inspection, status};
 use crate::gateway::Gateway;
 use crate::net::descriptor::Descriptors;
 use crate::net::listener::{self, Phase, Shared};
@@ -143,6 +147,8 @@ pub struct Started {
     pub listen: SocketAddr,
     /// Where the probes are served.
     pub status: SocketAddr,
+    /// Where what the gateway remembers is shown, if anywhere.
+    pub admin: Option<SocketAddr>,
     phase: watch::Sender<Phase>,
     drain: CancellationToken,
     tasks: TaskTracker,
@@ -161,6 +167,9 @@ impl Started {
             let _ = write!(line, ", {} -> {}", route.path, route.upstream.name);
         }
         let _ = write!(line, ", status on http://{}", self.status);
+        if let Some(admin) = self.admin {
+            let _ = write!(line, ", admin on http://{admin}");
+        }
         line
     }
 
@@ -187,13 +196,17 @@ impl Started {
     }
 }
 
-/// Starts the gateway and the status listener on the current runtime.
+/// Starts the gateway and the listeners beside it on the current runtime.
 ///
 /// # Errors
 /// An address that cannot be bound.
 pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Started, StartError> {
     let (listener, listen) = bind(plan.listen.address, "listen").await?;
     let (probes, status) = bind(plan.status, "status").await?;
+    let admin = match plan.admin {
+        Some(address) => Some(bind(address, "admin").await?),
+        None => None,
+    };
     let drain = CancellationToken::new();
     let gateway = Gateway::start(plan, log.clone(), drain.clone());
     let (gateway, mut renewals) = gateway.map_err(|cause| StartError {
@@ -204,8 +217,19 @@ pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Start
     let acceptor = acceptor(plan, &mut renewals)?;
     reload::start(renewals, log.clone());
     let descriptors = descriptors(&plan.listen, log);
-    let probing = admin::serve(probes, readiness, descriptors.clone(), log.clone());
+    let probing = status::serve(probes, readiness, descriptors.clone(), log.clone());
     tokio::spawn(probing);
+    let admin = admin.map(|(listener, address)| {
+        let inspected = Arc::new(gateway.clone());
+        let descriptors = descriptors.clone();
+        tokio::spawn(inspection::serve(
+            listener,
+            inspected,
+            descriptors,
+            log.clone(),
+        ));
+        address
+    });
     let (phase, phases) = watch::channel(Phase::Serving);
     let tasks = TaskTracker::new();
     let shared = Shared {
@@ -218,6 +242,7 @@ pub async fn start(plan: &Plan, log: &Log, readiness: Readiness) -> Result<Start
     Ok(Started {
         listen,
         status,
+        admin,
         phase,
         drain,
         tasks,
@@ -271,7 +296,11 @@ async fn bind(
         cause,
         hint: match key {
             "listen" => "name a free address in listen.address or --listen; port 0 takes any",
-            _ => "name a free address in status.address or --status; port 0 takes any",
+            "status" => "name a free address in status.address or --status; port 0 takes any",
+            _ => {
+                "name a free address in admin.address or --admin; port 0 takes any, and \
+                 `admin: { address: off }` needs none"
+            }
         },
     })
 }

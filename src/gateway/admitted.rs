@@ -5,14 +5,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request};
+use tokio::time::Instant;
 
 use super::agree::Routing;
 use super::agree::claim::Claim;
+use super::cache::Kind;
 use super::forward::Destination;
 use super::inquiry::Inquiry;
 use super::message::{Call, Message};
 use super::outbound::Outbound;
 use super::place::Accepted;
+use super::recall::View;
 use super::receive::Part;
 use super::relay::Asked;
 use super::sender::Sender;
@@ -22,7 +25,7 @@ use crate::protocol::frame::Frame;
 use crate::protocol::header;
 use crate::protocol::method;
 use crate::protocol::refusal::{HttpFault, Refusal};
-use crate::protocol::version::Era;
+use crate::protocol::version::{Era, Version};
 
 /// A request that may go upstream. Each way to make one takes what only the stages before it can
 /// have made: the accepted version, the headers that agree, the claim.
@@ -31,6 +34,41 @@ pub(super) struct Admitted {
     body: Outbound,
     awaited: Awaited,
     asked: Asked,
+    /// What is asked for, where memory may have it or the answer is read.
+    pub(super) wanted: Option<Box<Wanted>>,
+}
+
+/// A request for something that may be kept, or whose answer must be read.
+pub(super) struct Wanted {
+    /// What may be kept of it; nothing where its answer is only read.
+    pub(super) kind: Option<Kind>,
+    /// Its era.
+    pub(super) era: Era,
+    /// Its version, if it is one that we know.
+    pub(super) version: Option<Version>,
+    /// Its message, where that is at hand.
+    pub(super) frame: Option<Frame>,
+    /// How its answer leaves.
+    pub(super) view: View,
+}
+
+impl Wanted {
+    /// What `call` wants of `route`, if that is anything of this kind.
+    #[must_use]
+    pub(super) fn of(call: &Call<'_>, frame: Option<&Frame>, route: &Arc<Route>) -> Option<Wanted> {
+        if !call.is_request {
+            return None;
+        }
+        let kind = Kind::of(call.method, call.era);
+        let view = View::of(call, route);
+        (kind.is_some() || view.demands()).then(|| Wanted {
+            kind,
+            era: call.era,
+            version: call.version,
+            frame: frame.cloned(),
+            view,
+        })
+    }
 }
 
 /// What is awaited of a request that was sent.
@@ -47,8 +85,10 @@ pub(super) struct Awaited {
 pub(super) enum Reading {
     /// Nothing: it passes as it comes.
     Nothing,
-    /// The versions that the server offers.
-    Discovery,
+    /// What the server tells of changes.
+    Changes,
+    /// Whether the server takes the headers of its arguments for others than we do.
+    Call,
     /// The version that the server chose.
     Handshake,
     /// Whether this session has ended.
@@ -60,8 +100,9 @@ impl Reading {
     #[must_use]
     fn of(call: &Call<'_>) -> Reading {
         match (call.era, call.method) {
-            (Era::Modern, method::DISCOVER) => Reading::Discovery,
             (Era::Legacy, method::INITIALIZE) if call.is_request => Reading::Handshake,
+            (Era::Modern, method::LISTEN) => Reading::Changes,
+            (Era::Modern, method::CALL) => Reading::Call,
             _ => Reading::Nothing,
         }
     }
@@ -75,10 +116,11 @@ impl Admitted {
         frame: &Frame,
         accepted: &Accepted,
         routing: Routing,
-        route: &Route,
+        route: &Arc<Route>,
     ) -> Admitted {
         let call = message.call(accepted);
         Admitted {
+            wanted: Wanted::of(&call, Some(frame), route).map(Box::new),
             routing,
             body: Outbound::Whole(frame.body().clone()),
             asked: Asked::by(&call, frame.shared_id(), &route.deadline),
@@ -111,18 +153,20 @@ impl Admitted {
         exchange.streamed();
         let (routing, reading) = (claim.routing(), Reading::of(&call));
         let asked = Asked::by(&call, None, &route.deadline);
+        let wanted = Wanted::of(&call, None, route).map(Box::new);
         let begun = upload::begin(claim, route, part, exchange.receiving()).await;
         let (upload, body) = begun.map_err(|refused| refused.tell(to))?;
         to.id = upload.id();
         Ok(Admitted {
             routing,
-            body: Outbound::Guarded(body),
+            body: Outbound::Streamed(body),
             awaited: Awaited {
                 era,
                 upload: Some(upload),
                 reading,
             },
             asked,
+            wanted,
         })
     }
 
@@ -132,7 +176,7 @@ impl Admitted {
     pub(super) fn bodiless(head: &Parts, accepted: &Accepted, routing: Routing) -> Admitted {
         let reading = match head.headers.get(header::SESSION_ID) {
             Some(id) if head.method == Method::DELETE => Reading::EndOfSession(id.clone()),
-            Some(_) | None => Reading::Nothing,
+            Some(_) | None => Reading::Changes,
         };
         Admitted {
             routing,
@@ -143,7 +187,14 @@ impl Admitted {
                 reading,
             },
             asked: Asked::by_bodiless(&head.method),
+            wanted: None,
         }
+    }
+
+    /// When its whole answer must be there.
+    #[must_use]
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.asked.deadline.map(|deadline| deadline.at)
     }
 
     /// The request to `destination` that it becomes with its head, what is awaited of that, and what
@@ -162,8 +213,9 @@ impl Admitted {
             body,
             awaited,
             asked,
+            wanted: _,
         } = self;
-        let request = destination.request(head, body, routing, awaited.era, sender)?;
+        let request = destination.request(head, body, routing, awaited.era, Some(sender))?;
         Ok((request, awaited, asked))
     }
 }

@@ -5,6 +5,7 @@ pub(super) mod claim;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::catalog::ParamLines;
 use super::message::Message;
 use super::place::Placed;
 use crate::policy::plan::{LegacyHeaders, Missing, Protocol, Route};
@@ -12,7 +13,7 @@ use crate::protocol::frame::Text;
 use crate::protocol::head::Fields;
 use crate::protocol::header::{self, Reading, spelled};
 use crate::protocol::refusal::{HeaderFault, MessageFault, Refusal};
-use crate::protocol::version::Era;
+use crate::protocol::version::{Era, Version};
 
 /// Most bytes of a rebuilt `Mcp-Name` on a legacy request, whose reader never asked for one:
 /// servers commonly refuse a head over 8 KiB.
@@ -62,6 +63,8 @@ pub(super) struct Routing {
     method: Line,
     name: Line,
     params: bool,
+    /// The argument headers that take the place of the client's.
+    param_lines: ParamLines,
 }
 
 impl Routing {
@@ -82,6 +85,31 @@ impl Routing {
                 None => Line::Remove,
             },
             params: true,
+            param_lines: ParamLines::new(),
+        }
+    }
+
+    /// Those of a request of our own, whose body we write.
+    #[must_use]
+    pub(super) fn of_our_own(era: Era, version: Option<Version>, method: &'static str) -> Routing {
+        let version = version.filter(|_| era == Era::Modern);
+        Routing {
+            version: version.map_or(Line::Keep, |version| {
+                Line::Set(HeaderValue::from_static(version.as_str()))
+            }),
+            method: Line::Set(HeaderValue::from_static(method)),
+            name: Line::Remove,
+            params: false,
+            param_lines: ParamLines::new(),
+        }
+    }
+
+    /// The same, with these argument headers in place of the client's.
+    #[must_use]
+    pub(super) fn with_params(self, param_lines: ParamLines) -> Routing {
+        Routing {
+            param_lines,
+            ..self
         }
     }
 
@@ -90,6 +118,7 @@ impl Routing {
         write(headers, header::PROTOCOL_VERSION, self.version);
         write(headers, header::METHOD, self.method);
         write(headers, header::NAME, self.name);
+        headers.extend(self.param_lines);
     }
 }
 
@@ -146,6 +175,7 @@ pub(super) fn agree_bodiless(
         method: Line::Remove,
         name: Line::Remove,
         params: false,
+        param_lines: ParamLines::new(),
     })
 }
 
@@ -215,6 +245,7 @@ impl Lines<'_> {
                 Some(_) | None => Line::Remove,
             },
             params: false,
+            param_lines: ParamLines::new(),
         })
     }
 

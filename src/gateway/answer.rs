@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::Response;
@@ -16,7 +17,7 @@ use super::outbound::Lease;
 use super::relay::{self, Source};
 use crate::net::upstream::Inbound;
 use crate::policy::plan::Route;
-use crate::protocol::event::{self, Event, Splitter};
+use crate::protocol::event::{self, Splitter};
 use crate::protocol::media;
 use crate::protocol::refusal::{Refusal, UpstreamFault};
 use crate::protocol::version::Era;
@@ -80,6 +81,19 @@ impl Held {
         relay::resume(self.head, held, self.rest, self.lease, era)
     }
 
+    /// What has come of it.
+    #[must_use]
+    pub(super) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Nothing of the answer goes on. Where it has ended, its connection serves the next exchange.
+    pub(super) fn done(self) {
+        if self.rest.is_end_stream() {
+            self.lease.give_back();
+        }
+    }
+
     /// The answer with `message` in place of the one that was read. All other bytes stay, but those
     /// of an event whose data several lines make.
     #[must_use]
@@ -97,131 +111,187 @@ impl Held {
     }
 }
 
-/// Holds an answer back until `read` has found the response in it.
+/// Within which bounds an answer is held back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Most bytes of it.
+    pub(super) bytes_max: usize,
+    /// What is said of one that has more.
+    pub(super) too_long: &'static str,
+    /// How long its server may pause.
+    pub(super) idle_timeout: Duration,
+    /// How long all of it may take, where that is bounded.
+    pub(super) whole_timeout: Option<Duration>,
+}
+
+/// Why an answer could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// It is all there, or will be, and can go on as it is where it need not be read.
+    Whole(&'static str),
+    /// The rest of it is lost.
+    Lost(&'static str),
+}
+
+impl Unread {
+    /// What is wrong with it.
+    #[must_use]
+    pub(super) fn what(self) -> &'static str {
+        match self {
+            Unread::Whole(what) | Unread::Lost(what) => what,
+        }
+    }
+}
+
+/// Holds an answer back until `read` has found the response in it, if it is there.
+pub(super) async fn hold<T>(
+    response: Response<Inbound>,
+    lease: Lease,
+    limits: Limits,
+    read: impl Fn(&[u8]) -> Read<T>,
+) -> (Held, Result<T, Unread>) {
+    let (head, rest) = response.into_parts();
+    let mut holding = Holding {
+        rest,
+        held: BytesMut::new(),
+        limits,
+    };
+    let finding = async {
+        if media::is_coded(&head.headers) {
+            Err(Unread::Whole(CODED))
+        } else if media::is_event_stream(&head.headers) {
+            holding.find_event(read).await
+        } else {
+            holding.find_document(read).await
+        }
+    };
+    let found = match limits.whole_timeout {
+        None => finding.await,
+        Some(max) => timeout(max, finding)
+            .await
+            .unwrap_or(Err(Unread::Lost(LATE))),
+    };
+    let (message, found) = match found {
+        Ok((place, value)) => (place, Ok(value)),
+        Err(unread) => (Place::Piece(0..0), Err(unread)),
+    };
+    let held = Held {
+        head,
+        bytes: holding.held.freeze(),
+        message,
+        rest: holding.rest,
+        lease,
+    };
+    (held, found)
+}
+
+/// Holds back an answer that must be read.
 ///
 /// # Errors
-/// [`UpstreamFault::Unreadable`] where there is none, or not within the route's bounds.
-pub(super) async fn hold<T>(
+/// [`UpstreamFault::Unreadable`] where there is no response in it, or not within the route's bounds.
+pub(super) async fn demand<T>(
     response: Response<Inbound>,
     lease: Lease,
     route: &Route,
     read: impl Fn(&[u8]) -> Read<T>,
 ) -> Result<(Held, T), Refusal> {
-    let (head, mut rest) = response.into_parts();
-    let finding = async {
-        if media::is_coded(&head.headers) {
-            Err(CODED)
-        } else if media::is_event_stream(&head.headers) {
-            find_event(&mut rest, route, read).await
-        } else {
-            find_document(&mut rest, route, read).await
-        }
+    let limits = Limits {
+        bytes_max: route.bounds.buffer_bytes,
+        too_long: "an answer that must be read and exceeds bounds.buffer_bytes",
+        idle_timeout: route.upstream.response_idle_timeout,
+        // As much as the head, it says whether there will be anything.
+        whole_timeout: Some(route.upstream.response_header_timeout),
     };
-    let max = route.upstream.response_header_timeout;
-    let found = timeout(max, finding).await.unwrap_or(Err(LATE));
-    let (bytes, message, value) = found.map_err(|what| UpstreamFault::Unreadable {
-        upstream: route.upstream.name.clone(),
-        what,
-    })?;
-    Ok((
-        Held {
-            head,
-            bytes,
-            message,
-            rest,
-            lease,
-        },
-        value,
-    ))
+    let (held, found) = hold(response, lease, limits, read).await;
+    match found {
+        Ok(value) => Ok((held, value)),
+        Err(unread) => Err(UpstreamFault::Unreadable {
+            upstream: route.upstream.name.clone(),
+            what: unread.what(),
+        }
+        .into()),
+    }
 }
 
-type Found<T> = Result<(Bytes, Place, T), &'static str>;
-
-const TOO_LONG: &str = "an answer that must be read and exceeds bounds.buffer_bytes";
 const UNREADABLE: &str = "an answer that must be read and cannot be";
 const BROKEN: &str = "an answer that must be read and broke off";
 const LATE: &str = "an answer that must be read and took longer than response_header_timeout";
+const PAUSED: &str = "an answer that must be read and paused for longer than response_idle_timeout";
 const CODED: &str = "an answer that must be read with a Content-Encoding, unasked";
 
-async fn find_document<T>(
-    rest: &mut Inbound,
-    route: &Route,
-    read: impl Fn(&[u8]) -> Read<T>,
-) -> Found<T> {
-    let mut held = BytesMut::new();
-    while let Some(chunk) = next(rest, route, held.len()).await? {
-        held.extend_from_slice(&chunk);
-    }
-    match read(&held) {
-        Read::Response(value) => {
-            let message = Place::Piece(0..held.len());
-            Ok((held.freeze(), message, value))
-        }
-        Read::NotYet | Read::Unreadable => Err(UNREADABLE),
-    }
+/// An answer of which a part is held.
+struct Holding {
+    rest: Inbound,
+    held: BytesMut,
+    limits: Limits,
 }
 
-async fn find_event<T>(
-    rest: &mut Inbound,
-    route: &Route,
-    read: impl Fn(&[u8]) -> Read<T>,
-) -> Found<T> {
-    let mut held = BytesMut::new();
-    let mut splitter = Splitter::new(route.bounds.buffer_bytes);
-    let mut event_start = 0;
-    while let Some(chunk) = next(rest, route, held.len()).await? {
-        held.extend_from_slice(&chunk);
-        let mut unread = &chunk[..];
-        while let Some(event) = splitter.next(&mut unread).map_err(|_| TOO_LONG)? {
-            let event_end = offset(event.end)?;
-            if is_message(&event) {
-                match read(event.data) {
-                    Read::Response(value) => {
-                        let message = match event.data_at {
-                            Some(at) => Place::Piece(offset(at)?..offset(at)? + event.data.len()),
-                            None => Place::Lines(event_start..event_end),
-                        };
-                        return Ok((held.freeze(), message, value));
+impl Holding {
+    async fn find_document<T>(
+        &mut self,
+        read: impl Fn(&[u8]) -> Read<T>,
+    ) -> Result<(Place, T), Unread> {
+        while self.next().await?.is_some() {}
+        match read(&self.held) {
+            Read::Response(value) => Ok((Place::Piece(0..self.held.len()), value)),
+            Read::NotYet | Read::Unreadable => Err(Unread::Whole(UNREADABLE)),
+        }
+    }
+
+    async fn find_event<T>(
+        &mut self,
+        read: impl Fn(&[u8]) -> Read<T>,
+    ) -> Result<(Place, T), Unread> {
+        let too_long = Unread::Whole(self.limits.too_long);
+        let mut splitter = Splitter::new(self.limits.bytes_max);
+        let mut event_start = 0;
+        while let Some(chunk) = self.next().await? {
+            let mut unread = &chunk[..];
+            while let Some(event) = splitter.next(&mut unread).map_err(|_| too_long)? {
+                let event_end = offset(event.end).ok_or(too_long)?;
+                if relay::is_message(&event) {
+                    match read(event.data) {
+                        Read::Response(value) => {
+                            let at = event.data_at.and_then(offset);
+                            let place = match at {
+                                Some(at) => Place::Piece(at..at + event.data.len()),
+                                None => Place::Lines(event_start..event_end),
+                            };
+                            return Ok((place, value));
+                        }
+                        Read::NotYet => {}
+                        Read::Unreadable => return Err(Unread::Whole(UNREADABLE)),
                     }
-                    Read::NotYet => {}
-                    Read::Unreadable => return Err(UNREADABLE),
+                }
+                event_start = event_end;
+            }
+        }
+        Err(Unread::Lost(BROKEN))
+    }
+
+    /// The next piece, which is held with those before it.
+    async fn next(&mut self) -> Result<Option<Bytes>, Unread> {
+        if self.rest.is_end_stream() {
+            return Ok(None);
+        }
+        let next = timeout(self.limits.idle_timeout, self.rest.frame());
+        match next.await {
+            Err(_) => Err(Unread::Lost(PAUSED)),
+            Ok(None) => Ok(None),
+            Ok(Some(Err(_))) => Err(Unread::Lost(BROKEN)),
+            Ok(Some(Ok(frame))) => {
+                let chunk = frame.into_data().unwrap_or_default();
+                self.held.extend_from_slice(&chunk);
+                match self.held.len() > self.limits.bytes_max {
+                    true => Err(Unread::Whole(self.limits.too_long)),
+                    false => Ok(Some(chunk)),
                 }
             }
-            event_start = event_end;
         }
     }
-    Err(BROKEN)
-}
-
-/// Whether clients read a message in an event: they pass over other types, and over the event
-/// that only has an id, with which servers begin a stream that can be resumed.
-fn is_message(event: &Event<'_>) -> bool {
-    !event.data.is_empty() && event.event.is_none_or(|kind| kind == b"message")
 }
 
 /// A place in the stream as one in what is held of it.
-fn offset(at: u64) -> Result<usize, &'static str> {
-    usize::try_from(at).map_err(|_| TOO_LONG)
-}
-
-/// The next piece, where `held` bytes are held back already.
-async fn next(
-    rest: &mut Inbound,
-    route: &Route,
-    held: usize,
-) -> Result<Option<Bytes>, &'static str> {
-    if rest.is_end_stream() {
-        return Ok(None);
-    }
-    match rest.frame().await {
-        None => Ok(None),
-        Some(Err(_)) => Err(BROKEN),
-        Some(Ok(frame)) => {
-            let chunk = frame.into_data().unwrap_or_default();
-            if held + chunk.len() > route.bounds.buffer_bytes {
-                return Err(TOO_LONG);
-            }
-            Ok(Some(chunk))
-        }
-    }
+fn offset(at: u64) -> Option<usize> {
+    usize::try_from(at).ok()
 }

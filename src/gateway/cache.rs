@@ -19,14 +19,17 @@ mod place;
 mod status;
 mod store;
 
-pub(super) use audience::Audience;
+pub(super) use audience::is_harmless;
 pub(super) use change::{Change, Changes};
-pub(super) use entry::{About, Entry};
-pub(super) use flight::{Fill, Outcome, Waiting};
-pub(super) use key::{Asking, Question};
+pub(super) use entry::Entry;
+pub(super) use flight::{Fill, Outcome};
+pub(super) use key::Asking;
 pub(super) use kind::Kind;
 pub(super) use status::{Status, Why};
-pub(super) use store::{Filter, Hit, Look, Store};
+pub(super) use store::{Filter, Look, Store};
+
+#[cfg(test)]
+use self::{audience::Audience, flight::Waiting, key::Question, store::Hit};
 
 #[cfg(test)]
 mod tests;

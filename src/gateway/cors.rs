@@ -18,9 +18,6 @@ use crate::protocol::refusal;
 /// How the names of the fields begin that only the hop to a browser may write.
 pub(super) const PREFIX: &str = "access-control-";
 
-/// What a page may always send.
-const HEADERS: &str = "Accept, Authorization, Content-Type, Last-Event-ID, MCP-Protocol-Version, \
-                       Mcp-Method, Mcp-Name, Mcp-Session-Id, baggage, traceparent, tracestate";
 /// What a page may read beyond what it always may.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "WWW-Authenticate, Retry-After, Mcp-Session-Id, MCP-Protocol-Version, Allow, Location",
@@ -64,14 +61,15 @@ impl Cors {
     /// What `plan` allows.
     #[must_use]
     pub(super) fn new(plan: &plan::Cors) -> Cors {
-        let mut headers = HEADERS.to_owned();
+        let mut headers = plan::Cors::ALWAYS.to_owned();
         for name in &plan.headers {
             headers.push_str(", ");
             headers.push_str(name);
         }
         Cors {
             // The policy has checked that its names are names.
-            headers: HeaderValue::try_from(headers).unwrap_or(HeaderValue::from_static(HEADERS)),
+            headers: HeaderValue::try_from(headers)
+                .unwrap_or(HeaderValue::from_static(plan::Cors::ALWAYS)),
             max_age: seconds(plan.max_age),
             credentials: plan.credentials,
         }
@@ -184,7 +182,7 @@ mod tests {
         }
         let allowed = Cors::new(&plan::Cors::default()).allowed(&headers);
         let allowed = allowed.to_str().unwrap();
-        allowed.strip_prefix(HEADERS).unwrap().to_owned()
+        allowed.strip_prefix(plan::Cors::ALWAYS).unwrap().to_owned()
     }
 
     #[test]

@@ -24,7 +24,7 @@ const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 const X_FORWARDED: &str = "x-forwarded-";
 
 /// Where the requests of a route go.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Destination {
     pool: Arc<Pool>,
     authority: HeaderValue,
@@ -63,7 +63,7 @@ impl Destination {
         body: Outbound,
         routing: Routing,
         era: Era,
-        sender: &Sender,
+        sender: Option<&Sender>,
     ) -> Result<Request<Outbound>, HttpFault> {
         let host = named_host(&head);
         head.uri = match head.uri.query() {
@@ -96,12 +96,12 @@ impl Destination {
             "expect" | "content-length" => true,
             name => name.starts_with(header::PREFIX) || is_strange(name, false),
         });
-        self.address(&mut head, host, sender);
+        self.address(&mut head, host, Some(sender));
         Ok(Request::from_parts(head, body))
     }
 
     /// Writes into `head` where it goes and where it came from; `host` is the one that it named.
-    fn address(&self, head: &mut Parts, host: HeaderValue, sender: &Sender) {
+    fn address(&self, head: &mut Parts, host: HeaderValue, sender: Option<&Sender>) {
         if head.version > Version::HTTP_11 {
             // Later versions may divide cookies among lines, and HTTP/1.1 may not (RFC 9113, 8.2.3).
             if let Some(cookies) = header::joined(&head.headers, COOKIE, b"; ") {
@@ -109,7 +109,9 @@ impl Destination {
             }
         }
         head.version = Version::HTTP_11;
-        sender.tell(&mut head.headers, self.upstream().forwarded, host);
+        if let Some(sender) = sender {
+            sender.tell(&mut head.headers, self.upstream().forwarded, host);
+        }
         head.headers.insert(HOST, self.authority.clone());
     }
 
@@ -124,7 +126,7 @@ impl Destination {
     ) -> Result<(Response<Inbound>, Lease), UpstreamFault> {
         let head_timeout = match request.body() {
             Outbound::Whole(_) => Some(self.upstream().response_header_timeout),
-            Outbound::Guarded(_) | Outbound::Passed(_) => None,
+            Outbound::Streamed(_) => None,
         };
         let sent = self.pool.send(request, head_timeout).await;
         let (response, lease) = sent.map_err(|failure| self.fault(&failure))?;

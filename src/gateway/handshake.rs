@@ -46,7 +46,7 @@ pub(super) async fn settle(
         return Ok((relay::pass(response, lease, Era::Legacy), None));
     }
     let session = response.headers().get(header::SESSION_ID).cloned();
-    let (held, chosen) = answer::hold(response, lease, route, read).await?;
+    let (held, chosen) = answer::demand(response, lease, route, read).await?;
     let Some(chosen) = chosen else {
         return Ok((held.pass(Era::Legacy), None));
     };

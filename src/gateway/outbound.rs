@@ -7,8 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::pass::Passing;
-use super::upload::{Guarded, Upload};
+use super::upload::{Streamed, Upload};
 use crate::net::upstream;
 
 /// The connections to an upstream.
@@ -61,17 +60,15 @@ impl From<upstream::Lease<Outbound>> for Lease {
 pub(super) enum Outbound {
     /// The bytes that were scanned; what is left of them.
     Whole(Bytes),
-    /// Bytes that are scanned as they pass.
-    Guarded(Guarded),
-    /// What a client sends, unread.
-    Passed(Box<Passing>),
+    /// What a client sends, judged as it passes.
+    Streamed(Streamed),
 }
 
 impl upstream::Outbound for Outbound {
     fn again(&self) -> Option<Outbound> {
         match self {
             Outbound::Whole(bytes) => Some(Outbound::Whole(bytes.clone())),
-            Outbound::Guarded(_) | Outbound::Passed(_) => None,
+            Outbound::Streamed(_) => None,
         }
     }
 }
@@ -101,24 +98,21 @@ impl Body for Outbound {
                 let bytes = std::mem::take(bytes);
                 Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
             }
-            Outbound::Guarded(body) => Pin::new(body).poll_frame(cx),
-            Outbound::Passed(body) => Pin::new(body).poll_frame(cx),
+            Outbound::Streamed(body) => Pin::new(body).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Outbound::Whole(bytes) => bytes.is_empty(),
-            Outbound::Guarded(body) => body.is_end_stream(),
-            Outbound::Passed(body) => body.is_end_stream(),
+            Outbound::Streamed(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Outbound::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Outbound::Guarded(body) => body.size_hint(),
-            Outbound::Passed(body) => body.size_hint(),
+            Outbound::Streamed(body) => body.size_hint(),
         }
     }
 }

@@ -12,24 +12,28 @@ use super::admitted::{Admitted, Awaited, Reading};
 use super::agree::claim::Claim;
 use super::agree::{self, Routing};
 use super::cors;
+use super::follow::{self, Heeding};
 use super::forward::Farewell;
 use super::inquiry::{Inquiry, Page};
 use super::intake;
 use super::message::Message;
 use super::outbound::Outbound;
 use super::place::{self, Accepted};
-use super::receive::{self, Taken};
+use super::recall::Answering;
+use super::receive::{self, Part, Taken};
 use super::relay::{self, Asked, Source};
 use super::serving::{Running, Serving};
 use super::upload::Upload;
-use super::{discover, handshake, pass, route};
+use super::{catalog, handshake, pass, recall, route};
 use crate::net::received::Received;
 use crate::policy::plan::{Bounds, LegacyRefusals, Route};
 use crate::protocol::frame::{self, Paths};
 use crate::protocol::head::Fields;
 use crate::protocol::header;
+use crate::protocol::media;
 use crate::protocol::method;
 use crate::protocol::refusal::{self, Addressee, HttpFault, MessageFault, Refusal};
+use crate::protocol::version::Era;
 
 /// One exchange: its route, what its HTTP method makes of it, and the answer of the upstream.
 ///
@@ -73,7 +77,7 @@ pub(super) async fn answer<'g>(
         ));
     }
     let admitted = if head.method == Method::POST {
-        admit_message(serving, &head, &fields, body, inquiry).await?
+        admit_message(gateway, serving, &head, &fields, body, inquiry).await?
     } else {
         inquiry.leave_unread(&head, body, &route.bounds);
         intake::check(&head)?;
@@ -84,9 +88,7 @@ pub(super) async fn answer<'g>(
             _ => return Err(HttpFault::MethodNotAllowed { allow }.into()),
         }
     };
-    // All that is decided on a request is decided here, and nothing of it has been sent yet: what
-    // answers instead of the upstream comes between these two.
-    forward(gateway, serving, head, admitted, inquiry).await
+    recall::answer(gateway, serving, head, admitted, inquiry).await
 }
 
 /// The route of a request, which its head may take.
@@ -115,6 +117,7 @@ fn methods(route: &Route) -> &'static str {
 
 /// A message: received, scanned, placed, held against its headers.
 async fn admit_message(
+    gateway: &Running,
     serving: &Serving,
     head: &Parts,
     fields: &Fields<'_>,
@@ -144,9 +147,8 @@ async fn admit_message(
                     receive::drain(part.rest, &route.bounds);
                     return Err(fault.into());
                 }
-                let admitting = Admitted::by_claim(claim, &serving.route, part, inquiry);
                 // Boxed, because few exchanges need the room that it takes.
-                return Box::pin(admitting).await;
+                return Box::pin(admit_claim(gateway, serving, head, claim, part, inquiry)).await;
             }
             None => part.whole(&route.bounds).await?,
         },
@@ -161,9 +163,47 @@ async fn admit_message(
     if !inquiry.to.probe {
         intake::check(head)?;
     }
+    let tool = catalog::Asked {
+        gateway,
+        serving,
+        head,
+        call: message.call(&accepted),
+        body: Some(frame.body()),
+    };
+    let param_lines = tool.judge(&frame, inquiry).await?;
+    let routing = routing.with_params(param_lines);
+    let route = &serving.route;
     Ok(Admitted::by_message(
         &message, &frame, &accepted, routing, route,
     ))
+}
+
+/// A message that is too large to be read first: admitted by what its headers claim. The definition
+/// of the tool that they name is needed before its body is read.
+async fn admit_claim(
+    gateway: &Running,
+    serving: &Serving,
+    head: &Parts,
+    claim: Claim,
+    part: Part,
+    inquiry: &mut Inquiry<'_>,
+) -> Result<Admitted, Refusal> {
+    let tool = catalog::Asked {
+        gateway,
+        serving,
+        head,
+        call: claim.call(),
+        body: None,
+    };
+    let tool = match tool.definition(inquiry).await {
+        Ok(tool) => tool,
+        Err(refusal) => {
+            receive::drain(part.rest, &serving.route.bounds);
+            return Err(refusal);
+        }
+    };
+    let claim = claim.about(tool, &head.headers);
+    Admitted::by_claim(claim, &serving.route, part, inquiry).await
 }
 
 /// Era, headers, version and method of a message, in the order in which the first failure wins.
@@ -207,12 +247,17 @@ fn admit_bodiless(
     Ok(Admitted::bodiless(head, &accepted, routing))
 }
 
-/// Sends what was admitted, and passes the answer on, if it is there in time.
-async fn forward(
+/// Sends what was admitted, and passes the answer on, if it is there in time. One that is to be read
+/// takes what reads it.
+///
+/// # Errors
+/// Why there is no answer, or none that may be passed on.
+pub(super) async fn forward(
     gateway: &Running,
     serving: &Serving,
     head: Parts,
     admitted: Admitted,
+    reader: &mut Option<Box<Answering>>,
     inquiry: &mut Inquiry<'_>,
 ) -> Result<Response<Source>, Refusal> {
     let route = &*serving.route;
@@ -220,7 +265,7 @@ async fn forward(
         admitted.depart(head, &serving.destination, &inquiry.sender)?;
     let late_id = awaited.upload.as_ref().map(Upload::late_id);
     let outcome = {
-        let answering = pin!(settle(serving, request, awaited, inquiry));
+        let answering = pin!(settle(serving, request, awaited, reader, inquiry));
         match asked.deadline {
             None => Ok(answering.await),
             Some(deadline) => timeout_at(deadline.at, answering)
@@ -249,6 +294,7 @@ async fn settle(
     serving: &Serving,
     request: Request<Outbound>,
     awaited: Awaited,
+    reader: &mut Option<Box<Answering>>,
     inquiry: &mut Inquiry<'_>,
 ) -> Result<Response<Source>, Refusal> {
     let Awaited {
@@ -267,9 +313,22 @@ async fn settle(
     let exchange = &mut inquiry.exchange;
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());
+    if response.status().is_success()
+        && let Some(reader) = reader.take()
+    {
+        return Box::pin(reader.settle(response, lease, exchange)).await;
+    }
     match reading {
+        Reading::Nothing if era == Era::Legacy && route.cache.legacy.is_some() => {
+            Ok(heed(relay::pass(response, lease, era), serving))
+        }
         Reading::Nothing => Ok(relay::pass(response, lease, era)),
-        Reading::Discovery => Box::pin(discover::settle(response, lease, route)).await,
+        Reading::Changes => Ok(heed(relay::pass(response, lease, era), serving)),
+        Reading::Call if response.status().is_client_error() => {
+            let settling = recall::doubt(response, lease, serving);
+            Ok(Box::pin(settling).await)
+        }
+        Reading::Call => Ok(relay::pass(response, lease, era)),
         Reading::Handshake => {
             let session = response.headers().get(header::SESSION_ID).cloned();
             let unused = farewell
@@ -292,4 +351,14 @@ async fn settle(
             Ok(relay::pass(response, lease, era))
         }
     }
+}
+
+/// Heeds what a stream of the upstream tells of changes, while it passes.
+fn heed(mut response: Response<Source>, serving: &Serving) -> Response<Source> {
+    let keeps = serving.route.cache.enabled || serving.route.catalog.enabled;
+    if keeps && media::is_event_stream(response.headers()) && !media::is_coded(response.headers()) {
+        let heeding = Heeding::beside(&serving.follower);
+        relay::read(&mut response, Box::new(heeding), follow::MESSAGE_BYTES_MAX);
+    }
+    response
 }

@@ -79,6 +79,22 @@ pub(super) fn too_large_to_stream(bounds: &Bounds) -> BodyFault {
     }
 }
 
+/// Judges the length of a body that nobody reads, as far as it is known: the larger of the two bounds
+/// counts, because nothing of it is held.
+///
+/// # Errors
+/// 413 over that bound.
+pub(super) fn check_unread(length: u64, bounds: &Bounds) -> Result<(), BodyFault> {
+    let fault = match bounds.stream_bytes_max > bounds.body_bytes_max {
+        true => too_large_to_stream(bounds),
+        false => too_large(bounds),
+    };
+    match length > bounds.stream_bytes_max.max(bounds.body_bytes_max) as u64 {
+        true => Err(fault),
+        false => Ok(()),
+    }
+}
+
 fn shown(reading: Reading<'_>) -> String {
     match reading {
         Reading::Absent => "absent".into(),
@@ -218,4 +234,31 @@ pub(super) fn drain_unread(head: &Parts, body: Received, bounds: &Bounds) -> boo
     }
     drain(body, bounds);
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_nobody_reads_the_larger_bound_counts() {
+        for (body_bytes_max, stream_bytes_max, larger, named) in [
+            (10, 20, 20, "bounds.stream_bytes_max"),
+            (20, 10, 20, "bounds.body_bytes_max"),
+            (20, 0, 20, "bounds.body_bytes_max"),
+            (20, 20, 20, "bounds.body_bytes_max"),
+        ] {
+            let bounds = Bounds {
+                body_bytes_max,
+                stream_bytes_max,
+                ..Bounds::default()
+            };
+            assert!(check_unread(larger, &bounds).is_ok());
+            let fault = check_unread(larger + 1, &bounds).expect_err("too long");
+            assert!(
+                matches!(fault, BodyFault::TooLarge { limit, max: 20 } if limit == named),
+                "{fault:?}"
+            );
+        }
+    }
 }

@@ -3,6 +3,7 @@
 mod asked;
 mod events;
 mod flow;
+mod messages;
 mod patience;
 
 use std::error::Error;
@@ -13,16 +14,18 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING};
 use http::response::Parts;
-use http::{HeaderValue, Response, Version};
+use http::{HeaderMap, HeaderValue, Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use tokio_util::sync::CancellationToken;
 
 use self::events::{Events, Form};
 use self::flow::Flow;
+use self::messages::Messages;
 use self::patience::Patience;
 use super::intake::Seat;
 use super::outbound::Lease;
 use super::{cors, hop};
+use crate::net::listener::Answer;
 use crate::net::upstream::Inbound;
 use crate::observe::{End, Exchange};
 use crate::policy::plan::{Route, StreamEnd};
@@ -31,6 +34,7 @@ use crate::protocol::media;
 use crate::protocol::version::Era;
 
 pub(super) use self::asked::Asked;
+pub(super) use self::messages::{Reader, Verdict, is_message};
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const NO: HeaderValue = HeaderValue::from_static("no");
@@ -168,6 +172,12 @@ impl Body for Outgoing {
     }
 }
 
+impl Answer for Outgoing {
+    fn untaken(&mut self, limit: Option<&'static str>) {
+        self.exchange.untaken(limit);
+    }
+}
+
 /// Turns the head that came from the upstream into the one that goes to the client. The version of
 /// HTTP is that of one connection too: an answer in 1.0 would end the client's.
 fn arrive(head: &mut Parts, era: Era) {
@@ -218,6 +228,17 @@ pub(super) fn resume(
     Response::from_parts(head, Source::Upstream(flow))
 }
 
+/// From now on the messages of a stream are read; events of at most `event_bytes_max` bytes.
+pub(super) fn read(
+    response: &mut Response<Source>,
+    reader: Box<dyn Reader>,
+    event_bytes_max: usize,
+) {
+    if let Source::Upstream(flow) = response.body_mut() {
+        flow.read(Messages::new(reader, event_bytes_max));
+    }
+}
+
 /// Watches over an answer on its way: how long it may pause and take, and what may be put into it
 /// where it is a stream of events.
 #[must_use]
@@ -229,7 +250,9 @@ pub(super) fn watch(
 ) -> Response<Source> {
     let is_stream = media::is_event_stream(response.headers());
     if is_stream {
-        response.headers_mut().insert(X_ACCEL_BUFFERING, NO);
+        let headers = response.headers_mut();
+        headers.insert(X_ACCEL_BUFFERING, NO);
+        *headers = fitted(std::mem::take(headers));
     }
     let is_coded = is_stream && media::is_coded(response.headers());
     let Source::Upstream(flow) = response.body_mut() else {
@@ -256,4 +279,12 @@ pub(super) fn watch(
     });
     flow.watch(patience, events);
     response
+}
+
+/// The same fields in a map that has no room beyond them. The library keeps the map for as long as the
+/// stream lasts, and this one has the room of the request's.
+fn fitted(headers: HeaderMap) -> HeaderMap {
+    let mut fitted = HeaderMap::with_capacity(headers.len());
+    fitted.extend(headers);
+    fitted
 }

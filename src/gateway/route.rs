@@ -4,7 +4,7 @@ use http::request::Parts;
 use http::{Uri, Version};
 
 use crate::net::listener::LengthBesideChunks;
-use crate::policy::host::{address, is_loopback};
+use crate::policy::host::{address, host_of, is_loopback};
 use crate::policy::plan::{Hosts, Listen, Origins, Route};
 use crate::policy::url::check_path;
 use crate::protocol::head::Fields;
@@ -155,32 +155,6 @@ fn host<'h>(version: Version, uri: &'h Uri, host: Reading<'h>) -> Result<&'h str
         return Err(unclear("differs from the request's target"));
     }
     Ok(host)
-}
-
-/// The host of `host[:port]`, if nothing else stands there (RFC 9110, 7.2, without user names and
-/// percent-encodings, which no host on a network has).
-pub(super) fn host_of(text: &str) -> Option<&str> {
-    let end = match text.strip_prefix('[') {
-        Some(address) => 1 + address.find(']')? + 1,
-        None => text
-            .bytes()
-            .position(|byte| byte == b':')
-            .unwrap_or(text.len()),
-    };
-    let (host, port) = text.split_at(end);
-    let clear = match host.strip_prefix('[') {
-        Some(_) => address(host).is_some_and(|address| address.is_ipv6()),
-        None => !host.is_empty() && host.bytes().all(is_of_name),
-    };
-    let port_clear = match port.strip_prefix(':') {
-        Some(port) => port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok(),
-        None => port.is_empty(),
-    };
-    (clear && port_clear).then_some(host)
-}
-
-fn is_of_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_')
 }
 
 fn admits_host(hosts: &Hosts, host: &str) -> bool {

@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use http::header::{FORWARDED, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
-use super::route::host_of;
 use crate::net::listener::Client;
+use crate::policy::host::host_of;
 use crate::policy::network::Network;
 use crate::policy::plan::{Forwarded, ForwardedBy, Listen};
 
@@ -24,14 +24,14 @@ const HOPS_MAX: usize = 32;
 const TRAIL_BYTES_MAX: usize = 4 << 10;
 
 /// Who sent a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Sender {
     client: Client,
     trail: Option<Trail>,
 }
 
 /// What a trusted proxy says of a request.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Trail {
     /// Where it came from: first the client, the nearest that no trusted proxy is, then the trusted
     /// proxies behind it; the proxy that says it is not among them.

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use http::{Method, Request, Response};
 use tokio_util::sync::CancellationToken;
 
+use super::cache::Store;
+use super::catalog::Catalog;
 use super::cors::Cors;
+use super::follow::Follower;
 use super::forward::Destination;
 use super::inquiry::{Inquiry, Page};
 use super::intake::Intake;
@@ -38,6 +41,8 @@ pub(super) struct Running {
     pub(super) routes: Vec<Serving>,
     /// When and how the streams end.
     pub(super) drain: Drain,
+    /// The answers in memory.
+    pub(super) store: Store,
     log: Log,
     intake: Intake,
 }
@@ -52,6 +57,12 @@ pub(super) struct Serving {
     pub(super) sessions: Sessions,
     /// What pages of other origins may do.
     pub(super) cors: Cors,
+    /// What its upstream tells of changes.
+    pub(super) follower: Arc<Follower>,
+    /// What is known of its tools.
+    pub(super) catalog: Arc<Catalog>,
+    /// The log.
+    pub(super) log: Log,
 }
 
 impl Serving {
@@ -66,6 +77,11 @@ impl Serving {
 }
 
 impl Gateway {
+    /// What all exchanges share.
+    pub(super) fn running(&self) -> &Running {
+        &self.0
+    }
+
     /// The gateway that `plan` describes, on the current runtime, and how it follows its files. Once
     /// `drain` is cancelled, it ends the streams that have no end of their own.
     ///
@@ -79,25 +95,33 @@ impl Gateway {
     ) -> Result<(Gateway, Vec<Renewal>), Box<dyn Error + Send + Sync>> {
         let mut pools: Vec<Arc<Pool>> = Vec::new();
         let mut connectors = Connectors::default();
+        let mut followers: Vec<Arc<Follower>> = Vec::new();
         let mut routes = Vec::with_capacity(plan.routes.len());
         for route in &plan.routes {
             // Routes that lead to one upstream share its connections.
             let known = pools
                 .iter()
-                .find(|pool| std::ptr::eq(pool.upstream(), &*route.upstream));
-            let pool = match known {
-                Some(pool) => pool.clone(),
+                .position(|pool| std::ptr::eq(pool.upstream(), &*route.upstream));
+            let at = match known {
+                Some(at) => at,
                 None => {
                     let connector = connectors.connector(&route.upstream)?;
-                    pools.push(Pool::new(route.upstream.clone(), connector));
-                    pools[pools.len() - 1].clone()
+                    let pool = Pool::new(route.upstream.clone(), connector);
+                    let destination = Destination::new(pool.clone())?;
+                    let follower = Follower::new(destination, drain.clone(), log.clone());
+                    followers.push(Arc::new(follower));
+                    pools.push(pool);
+                    pools.len() - 1
                 }
             };
             routes.push(Serving {
                 route: route.clone(),
-                destination: Destination::new(pool)?,
+                destination: Destination::new(pools[at].clone())?,
                 sessions: Sessions::new(&route.bounds),
                 cors: Cors::new(&route.cors),
+                follower: followers[at].clone(),
+                catalog: Arc::new(Catalog::new(&route.catalog)),
+                log: log.clone(),
             });
         }
         route::sort(&mut routes, |serving| &serving.route);
@@ -108,6 +132,7 @@ impl Gateway {
                 begins: drain,
                 streams: plan.shutdown.streams,
             },
+            store: Store::new(&plan.memory)?,
             log,
             intake: Intake::new(plan.listen.requests_max),
         }));
@@ -128,9 +153,7 @@ impl listener::Serve for Gateway {
             .log
             .exchange(sender.peer(), &head.method, head.uri.path());
         let mut inquiry = Inquiry::new(sender, exchange, &head.headers);
-        // The library keeps the room of this future for as long as its connection lasts. What is
-        // boxed is given back when the answer begins, so that a silent stream does not hold it.
-        let answered = Box::pin(pipeline::answer(running, head, body, &mut inquiry)).await;
+        let answered = pipeline::answer(running, head, body, &mut inquiry).await;
         let Inquiry {
             mut exchange,
             to,

@@ -1,11 +1,13 @@
-//! A request's body on its way through: read from the client, inspected, and sent upstream, without
-//! being held. The upstream's request becomes complete only if the body agrees with its headers.
+//! A request's body on its way through: read from the client, judged, and sent upstream, without
+//! being held. The upstream's request becomes complete only if the body is found good: where it is a
+//! message, by what its headers claim.
 //!
-//! Two halves share one state. [`Guarded`] is the body that the connection to the upstream polls;
+//! Two halves share one state. [`Streamed`] is the body that the connection to the upstream polls;
 //! [`Upload`] is what the exchange has of it: it waits for the verdict, keeps the time, and reads
 //! what is left if the upstream does not take it. There is no channel between client and upstream
-//! that could come to an end of its own: only an agreement ends the body.
+//! that could come to an end of its own: only the judge's verdict ends the body.
 
+mod judge;
 mod passage;
 
 use std::fmt;
@@ -21,17 +23,19 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
+use self::judge::Judge;
 use self::passage::{Passage, Side};
 use super::agree::claim::{Claim, Inspection, Refused};
 use super::outbound::{Cut, Lease};
 use super::receive::{self, Part};
 use crate::net::alarm::Alarm;
+use crate::net::received::Received;
 use crate::net::upstream::Inbound;
 use crate::policy::plan::Route;
 use crate::protocol::refusal::{Addressee, BodyFault, Refusal, UpstreamFault};
 
 /// The body as the connection to the upstream has it.
-pub(super) struct Guarded {
+pub(super) struct Streamed {
     passage: Arc<Mutex<Passage>>,
     /// How long the body is, if the client said so.
     length: Option<u64>,
@@ -53,23 +57,45 @@ pub(super) async fn begin(
     route: &Arc<Route>,
     part: Part,
     received: Arc<AtomicU64>,
-) -> Result<(Upload, Guarded), Refused> {
+) -> Result<(Upload, Streamed), Refused> {
     let Part { held, rest } = part;
     let known = rest.size_hint().exact();
     let length = known.map(|rest| rest + held.len() as u64);
-    let inspection = Inspection::new(claim, route.clone());
-    let passage = Passage::new(inspection, held.freeze(), rest, received);
+    let judge = Judge::Claimed(Box::new(Inspection::new(claim, route.clone())));
+    let mut passage = Passage::new(judge, rest, true, received);
+    passage.read(held.freeze());
+    let (upload, streamed) = halves(passage, length, route);
+    if upload.passage().is_refuted() {
+        drop(streamed);
+        return Err(upload.refusal().await);
+    }
+    Ok((upload, streamed))
+}
+
+/// Begins to let a body through to `route` that nobody reads. A client that `expects` to be asked for
+/// it is, once the upstream wants it. `received` counts what comes.
+#[must_use]
+pub(super) fn begin_unread(
+    route: &Arc<Route>,
+    body: Received,
+    expects: bool,
+    received: Arc<AtomicU64>,
+) -> (Upload, Streamed) {
+    let length = body.size_hint().exact();
+    let judge = Judge::Unread {
+        passed: 0,
+        bounds: route.bounds,
+    };
+    halves(Passage::new(judge, body, !expects, received), length, route)
+}
+
+fn halves(passage: Passage, length: Option<u64>, route: &Arc<Route>) -> (Upload, Streamed) {
     let passage = Arc::new(Mutex::new(passage));
     let upload = Upload {
         passage: passage.clone(),
         route: route.clone(),
     };
-    let guarded = Guarded { passage, length };
-    if upload.passage().is_refuted() {
-        drop(guarded);
-        return Err(upload.refusal().await);
-    }
-    Ok((upload, guarded))
+    (upload, Streamed { passage, length })
 }
 
 impl Upload {
@@ -91,9 +117,9 @@ impl Upload {
         self.passage().is_sent()
     }
 
-    /// Waits for the upstream's answer to the request that `sending` sends, and with an answer that
-    /// is no error for the verdict too: until then it might be the answer to something else. `to`
-    /// learns the id.
+    /// Waits for the upstream's answer to the request that `sending` sends, and where the body makes
+    /// a claim, with an answer that is no error for the verdict too: until then it might be the answer
+    /// to something else. `to` learns the id.
     ///
     /// # Errors
     /// The verdict, that one of the two sides was too slow, or why there is no answer.
@@ -121,13 +147,13 @@ impl Upload {
         };
         let status = answer.0.status();
         let is_error = status.is_client_error() || status.is_server_error();
-        if !is_error || !self.passage().answer() {
+        if !self.passage().answer(is_error) {
             self.verdict().await?;
         }
         Ok(answer)
     }
 
-    /// The verdict on the body, once all of it has been read.
+    /// The verdict on the body, once all of it has been read, and sent where it is good.
     async fn verdict(&self) -> Result<(), Refused> {
         let verdict = poll_fn(|cx| self.passage().poll_verdict(cx));
         let outcome = self.watch(verdict).await;
@@ -172,32 +198,32 @@ impl Upload {
         .await
     }
 
-    /// When to look next for silence; the side that we wait for may have changed until then.
+    /// When to look next for silence, and for a body that is read on only to tell the worst of it;
+    /// the side that we wait for may have changed until then.
     fn next_look(&self, now: Instant) -> Result<Instant, Refused> {
         let mut passage = self.passage();
         let (side, since) = passage.waits();
         let max = self.limit(side);
         let silent_at = since + max;
-        if let Some(since) = passage.refuted_since() {
-            // Whichever of its times is over, nothing is worse for a client than to hear only that.
-            let ends_at = silent_at.min(since + self.route.bounds.drain_timeout);
-            return match ends_at > now {
-                true => Ok(ends_at),
-                false => Err(passage.conclude()),
-            };
+        let drain_timeout = self.route.bounds.drain_timeout;
+        let ends_at = match passage.refuted_since() {
+            Some(since) => silent_at.min(since + drain_timeout),
+            None => silent_at,
+        };
+        if ends_at > now {
+            return Ok(ends_at.min(now + self.shortest_limit()));
         }
-        if silent_at > now {
-            return Ok(silent_at.min(now + self.shortest_limit()));
-        }
-        Err(passage.refused(match side {
-            Side::Client => BodyFault::Timeout { max }.into(),
-            Side::Upstream => UpstreamFault::Timeout {
-                upstream: self.route.upstream.name.clone(),
-                limit: "response_header_timeout",
-                max,
+        Err(match side {
+            Side::Client => passage.give_up(BodyFault::Timeout { max }.into()),
+            Side::Upstream => {
+                let fault = UpstreamFault::Timeout {
+                    upstream: self.route.upstream.name.clone(),
+                    limit: "response_header_timeout",
+                    max,
+                };
+                passage.refused(fault.into())
             }
-            .into(),
-        }))
+        })
     }
 
     fn limit(&self, side: Side) -> Duration {
@@ -233,7 +259,7 @@ impl fmt::Debug for Upload {
     }
 }
 
-impl Body for Guarded {
+impl Body for Streamed {
     type Data = Bytes;
     type Error = Cut;
 
@@ -255,15 +281,15 @@ impl Body for Guarded {
     }
 }
 
-impl Drop for Guarded {
+impl Drop for Streamed {
     fn drop(&mut self) {
         lock(&self.passage).abandon();
     }
 }
 
-impl fmt::Debug for Guarded {
+impl fmt::Debug for Streamed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guarded")
+        f.debug_struct("Streamed")
             .field("length", &self.length)
             .finish_non_exhaustive()
     }

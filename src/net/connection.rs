@@ -6,7 +6,8 @@ mod streams;
 mod vigil;
 
 use std::convert::Infallible;
-use std::pin::pin;
+use std::future::Future;
+use std::pin::{Pin, pin};
 
 use http::Request;
 use http::header::CONTENT_LENGTH;
@@ -96,7 +97,7 @@ where
         }
         let tracking = Tracking::of_request(&watch, request.version());
         let request = request.map(Received::over_connection);
-        let answer = service.serve(client.clone(), request);
+        let answer = aside(service.serve(client.clone(), request));
         async move {
             let response = answer.await;
             Ok::<_, Infallible>(response.map(|body| tracking.around(body)))
@@ -133,9 +134,10 @@ where
     let answering = service_fn(|request: Request<Incoming>| {
         let tracking = Tracking::of_stream(&watch, &open);
         let (service, client) = (service.clone(), client.clone());
+        let request = request.map(Received::over_stream);
+        let answer = aside(async move { service.serve(client, request).await });
         async move {
-            let request = request.map(Received::over_stream);
-            let response = service.serve(client, request).await;
+            let response = answer.await;
             Ok::<_, Infallible>(response.map(|body| tracking.around(body)))
         }
     });
@@ -154,6 +156,13 @@ where
     vigil
         .drive(library, http2::Connection::graceful_shutdown)
         .await
+}
+
+/// The library keeps the room of a future that it waits for as long as the exchange lasts, or even its
+/// connection. What has a room of its own gives it back when the answer begins, so that a silent
+/// stream does not hold it.
+fn aside<F: Future>(answering: F) -> Pin<Box<F>> {
+    Box::pin(answering)
 }
 
 /// What the library takes of a head over HTTP/2: well over our own bounds, which say which it was.

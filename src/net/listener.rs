@@ -44,6 +44,7 @@ const PEER_PROBE_INTERVAL: Duration = Duration::from_secs(15);
 const PEER_PROBES: u32 = 4;
 /// How much the system takes of an answer beyond what it can send at once.
 const UNSENT_BYTES_MAX: u32 = 128 << 10;
+
 /// Whom a connection leads to, and over what.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -69,14 +70,21 @@ impl Client {
     }
 }
 
+/// The body of an answer. It is dropped when the exchange has ended, however it ended; if it fails, the
+/// client gets an answer that is visibly cut short.
+pub trait Answer:
+    Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static
+{
+    /// The client did not take all of it, even where the last piece was asked for: because it has
+    /// gone, or because it has taken nothing for as long as the limit with this key allows. Called
+    /// before it is dropped, if ever.
+    fn untaken(&mut self, limit: Option<&'static str>);
+}
+
 /// What serves the requests of all connections.
 pub trait Serve: Clone + Send + Sync + 'static {
-    /// The body of an answer. It is dropped when the exchange has ended, however it ended; if it
-    /// fails, the client gets an answer that is visibly cut short.
-    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>
-        + Send
-        + Unpin
-        + 'static;
+    /// The body of an answer.
+    type Body: Answer;
 
     /// Answers one request of `client`.
     fn serve(

@@ -16,6 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use http_body_util::Full;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -92,6 +93,13 @@ pub trait Outbound:
 {
     /// The same body once more, where all of it is at hand and nothing of it has been read.
     fn again(&self) -> Option<Self>;
+}
+
+/// Where all of a body is at hand from the beginning.
+impl Outbound for Full<Bytes> {
+    fn again(&self) -> Option<Full<Bytes>> {
+        Some(self.clone())
+    }
 }
 
 /// The connections to one upstream, over which bodies of type `B` are sent.

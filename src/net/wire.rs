@@ -114,6 +114,8 @@ struct Shared<S> {
     idle_since: Instant,
     received_before: u64,
     linger: Option<Linger>,
+    /// The client has taken nothing for too long, and what is in flight ends for that.
+    is_given_up: bool,
 }
 
 /// What is known of a connection between two exchanges.
@@ -149,6 +151,7 @@ pub fn wire<S>(stream: S) -> (Wire<S>, Watch<S>) {
         idle_since: Instant::now(),
         received_before: 0,
         linger: None,
+        is_given_up: false,
     }));
     (Wire(shared.clone()), Watch(shared))
 }
@@ -244,7 +247,7 @@ impl<S> Watch<S> {
         shared.turns += 1;
         // Whoever waits may be a part of this very task, which would wake itself without end while
         // nothing can be written. A write that goes through wakes them.
-        if shared.blocked_since.is_none() {
+        if shared.blocked_since.is_none() && !shared.waiting.is_empty() {
             shared.wake_waiting();
         }
         match &mut shared.driver {
@@ -318,6 +321,11 @@ impl<S> Watch<S> {
         lock(&self.0).blocked_since
     }
 
+    /// The connection is about to end because the client takes nothing of what is there for it.
+    pub fn give_up(&self) {
+        lock(&self.0).is_given_up = true;
+    }
+
     /// Since when the connection is idle; `None` while an exchange is in flight, or while the
     /// client has yet to take the end of its answer.
     #[must_use]
@@ -358,6 +366,19 @@ impl<S> InFlight<S> {
             driver.wake_by_ref();
         }
         Poll::Pending
+    }
+}
+
+impl<S> InFlight<S> {
+    /// Gives the room back that the head took: the answer is waited for, perhaps for hours.
+    pub fn forget_head(&self) {
+        lock(&self.shared).head = Vec::new();
+    }
+
+    /// Whether it ends because the client takes nothing; see [`Watch::give_up`].
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        lock(&self.shared).is_given_up
     }
 }
 

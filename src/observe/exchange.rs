@@ -1,8 +1,8 @@
 //! The open record of an exchange: closed exactly once, whatever ends it.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
 use super::log::Log;
@@ -54,6 +54,7 @@ pub struct Exchange {
     opened: Instant,
     record: Record,
     upload: Option<Arc<AtomicU64>>,
+    storing: Option<Arc<OnceLock<&'static str>>>,
 }
 
 impl Exchange {
@@ -68,6 +69,7 @@ impl Exchange {
             opened: Instant::now(),
             record: Record::new(peer, http_method, path),
             upload: None,
+            storing: None,
         }
     }
 
@@ -97,6 +99,26 @@ impl Exchange {
     /// to it that this holds neither a secret nor an argument.
     pub fn refused(&mut self, reason: &'static str, detail: Option<String>) {
         self.record.refused = Some((reason, detail));
+    }
+
+    /// What the memory of answers had to say: a stable word.
+    pub fn cache(&mut self, word: &'static str) {
+        self.record.cache = Some(word);
+    }
+
+    /// Whether the answer was kept, or why not: a stable word.
+    pub fn stored(&mut self, word: &'static str) {
+        self.record.stored = Some(word);
+    }
+
+    /// Whether the answer is kept will be said there, by its end.
+    pub fn storing(&mut self, word: Arc<OnceLock<&'static str>>) {
+        self.storing = Some(word);
+    }
+
+    /// What was known of the tool that is called: a stable word.
+    pub fn schema(&mut self, word: &'static str) {
+        self.record.schema = Some(word);
     }
 
     /// The request was sent on, over a connection that had served before or a new one.
@@ -143,6 +165,15 @@ impl Exchange {
     pub fn ended(&mut self, end: End) {
         self.record.end = Some(end);
     }
+
+    /// The client did not take all that was handed to its connection: it took nothing for as long as
+    /// the limit with this key allows, or else the drop concludes why. What broke the answer off
+    /// before that still counts.
+    pub fn untaken(&mut self, limit: Option<&'static str>) {
+        if let None | Some(End::Complete) = self.record.end {
+            self.record.end = limit.map(End::Limit);
+        }
+    }
 }
 
 impl Drop for Exchange {
@@ -157,6 +188,9 @@ impl Drop for Exchange {
         } else {
             End::ClientGone
         });
+        if let Some(word) = self.storing.as_ref().and_then(|storing| storing.get()) {
+            self.record.stored = Some(word);
+        }
         if let Some(upload) = &self.upload {
             self.record.bytes_in += upload.load(Ordering::Relaxed);
         }
@@ -241,6 +275,24 @@ mod tests {
     #[test]
     fn an_exchange_that_nobody_ended_lost_its_client() {
         assert_eq!(ends(&logged(|log| drop(open(log)))), ["client_gone"]);
+    }
+
+    #[test]
+    fn what_was_not_taken_is_not_complete() {
+        let lines = logged(|log| {
+            for end in [None, Some(End::Complete), Some(End::UpstreamFailed)] {
+                for limit in [None, Some("listen.write_idle_timeout")] {
+                    let mut exchange = open(log);
+                    end.into_iter().for_each(|end| exchange.ended(end));
+                    exchange.untaken(limit);
+                }
+            }
+        });
+        let limit = "limit:listen.write_idle_timeout";
+        let untaken = ["client_gone", limit];
+        assert_eq!(ends(&lines[..2]), untaken);
+        assert_eq!(ends(&lines[2..4]), untaken);
+        assert_eq!(ends(&lines[4..]), ["upstream_failed"; 2]);
     }
 
     #[test]

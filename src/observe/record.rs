@@ -15,6 +15,9 @@
 //! | `body` | `streamed`, if it passed by while it was scanned; `method` and `name` are then those of the headers |
 //! | `verdict` | `refused:` and the refusal's name, `forwarded`, or `answered` by ourselves |
 //! | `detail` | more about a refusal |
+//! | `cache` | what an answer from memory came to, or why there was none: the first word of `Cache-Status` |
+//! | `stored` | `stored`, or why the answer was not kept |
+//! | `schema` | `none`, where the definition of a tool could not be had, so that its argument headers passed unjudged |
 //! | `status` | of our answer |
 //! | `upstream_reused` | whether the upstream connection had served before |
 //! | `upstream_status`, `upstream_head_ms` | the upstream's status, and when its head was here |
@@ -79,6 +82,12 @@ pub(super) struct Record {
     /// The request's body was scanned while it passed.
     pub(super) streamed: bool,
     pub(super) refused: Option<(&'static str, Option<String>)>,
+    /// What the memory of answers had to say.
+    pub(super) cache: Option<&'static str>,
+    /// Whether the answer was kept.
+    pub(super) stored: Option<&'static str>,
+    /// What was known of the tool.
+    pub(super) schema: Option<&'static str>,
     /// The request was sent on; whether over a connection that had served before.
     pub(super) upstream_reused: Option<bool>,
     pub(super) upstream_status: Option<(u16, Duration)>,
@@ -100,6 +109,9 @@ impl Record {
             placed: None,
             streamed: false,
             refused: None,
+            cache: None,
+            stored: None,
+            schema: None,
             upstream_reused: None,
             upstream_status: None,
             status: None,
@@ -183,6 +195,15 @@ impl Record {
             None if self.upstream_reused.is_some() => line.words(key!("verdict"), &["forwarded"]),
             None if self.status.is_some() => line.words(key!("verdict"), &["answered"]),
             None => {}
+        }
+        if let Some(word) = self.cache {
+            line.words(key!("cache"), &[word]);
+        }
+        if let Some(word) = self.stored {
+            line.words(key!("stored"), &[word]);
+        }
+        if let Some(word) = self.schema {
+            line.words(key!("schema"), &[word]);
         }
     }
 

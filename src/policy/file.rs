@@ -7,7 +7,9 @@
 //! The stages: [`source`] reads bytes, [`node`] makes a tree of them in which every node knows its
 //! place, the tables of [`key`] turn the tree into typed drafts, [`resolve`] makes the plan.
 
+mod bounds;
 mod cache;
+mod cors;
 mod gateway;
 mod key;
 mod node;
@@ -31,6 +33,7 @@ use super::plan::{Plan, Route, Upstream};
 use super::url;
 
 use gateway::{Draft, GATEWAY_KEYS, ROOT};
+use key::Seen;
 use reader::Reader;
 
 /// A plan, and what is allowed in its files but probably not meant.
@@ -71,18 +74,39 @@ pub fn load_with(
     addresses: Addresses,
     environment: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<Policy, Errors> {
+    read(paths, addresses, environment, true)
+}
+
+/// [`load`] for whoever writes lock files: those that the policy names need not be there, and the
+/// plan has empty ones in their place.
+///
+/// # Errors
+/// All other flaws of all files at once.
+pub fn load_to_pin(paths: &[PathBuf]) -> Result<Policy, Errors> {
+    let environment = |name: &str| std::env::var_os(name);
+    read(paths, Addresses::default(), &environment, false)
+}
+
+fn read(
+    paths: &[PathBuf],
+    addresses: Addresses,
+    environment: &dyn Fn(&str) -> Option<OsString>,
+    reads_locks: bool,
+) -> Result<Policy, Errors> {
     let sources = source::read(paths);
+    let sources_are_whole = sources.findings.is_empty();
     let mut findings = sources.findings;
     let mut trees = Vec::new();
     for file in &sources.files {
         trees.extend(node::parse(file, &mut findings));
     }
     // Names that are missing may stand in a file that could not be read.
-    let complete = findings.is_empty() && trees.len() == sources.files.len();
+    let complete = sources_are_whole && trees.len() == sources.files.len();
     let mut reader = Reader {
         findings,
         warnings: sources.warnings,
         environment,
+        reads_locks,
     };
     let is_gateway = |tree: &node::Node| GATEWAY_KEYS.iter().any(|key| tree.find(key).is_some());
     // The gateway file first, because everything else builds on its defaults.
@@ -91,10 +115,25 @@ pub fn load_with(
         refuse_second(second, &trees[0], &mut reader);
     }
     let mut draft = Draft::default();
+    let mut seen = Seen::default();
     for tree in &trees {
-        key::read(tree, "a policy file", ROOT, &mut draft, &mut reader);
+        seen.add(key::read(
+            tree,
+            "a policy file",
+            ROOT,
+            &mut draft,
+            &mut reader,
+        ));
     }
-    resolve::resolve(draft, addresses, complete, reader)
+    if complete && seen.lacks("routes") {
+        let flaw = Flaw::new(
+            "the policy has no route",
+            "write `routes:` with one route at least",
+        );
+        reader.findings.push(Finding::argument("policy", flaw));
+    }
+    draft.lacks_upstreams |= !complete;
+    resolve::resolve(draft, addresses, reader)
 }
 
 /// Two files that both claim to be the gateway file.
@@ -133,6 +172,14 @@ pub struct Setting {
     pub default: String,
 }
 
+impl Setting {
+    /// Whether it is that of `key`, or of a key below.
+    fn is_of(&self, key: &str) -> bool {
+        let below = self.key.strip_prefix(key);
+        below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
+    }
+}
+
 /// The settings of the gateway as a whole that are not at their defaults.
 #[must_use]
 pub fn settings_of_gateway(plan: &Plan) -> Vec<Setting> {
@@ -143,11 +190,7 @@ pub fn settings_of_gateway(plan: &Plan) -> Vec<Setting> {
 /// its name, path, upstream, hosts and origins.
 #[must_use]
 pub fn settings_of_route(route: &Route) -> Vec<Setting> {
-    let mut settings = protocol::settings(route);
-    settings.extend(stream::settings(route));
-    settings.extend(cache::settings(route));
-    settings.extend(pin::settings(route));
-    settings
+    route::settings(route)
 }
 
 /// The settings of an upstream, but for its URL, that are not at their defaults.

@@ -87,17 +87,16 @@ impl Place {
         }
     }
 
-    /// The line with a caret below the place, if the file has that line.
+    /// The line with a caret below the place, if the file has that line. It ends where a credential may
+    /// begin.
     fn excerpt(&self) -> Option<(String, String)> {
         let line = self.source.lines().nth(self.line.checked_sub(1)?)?;
-        if may_hold_secret(line) || speaks_of_secrets(line) {
-            return Some((
-                "(not shown, it may hold a credential)".to_owned(),
-                String::new(),
-            ));
+        let shown = line.get(..secret_at(line).unwrap_or(line.len()))?;
+        let before: Vec<char> = shown.chars().take(self.column - 1).collect();
+        let rest: Vec<char> = shown.chars().skip(self.column - 1).collect();
+        if rest.is_empty() && shown.len() < line.len() {
+            return Some((HIDDEN.to_owned(), String::new()));
         }
-        let before: Vec<char> = line.chars().take(self.column - 1).collect();
-        let rest: Vec<char> = line.chars().skip(self.column - 1).collect();
         // The parser counts the blanks behind a quoted value as part of it.
         let underlined = &rest[..self.width.min(rest.len())];
         let blanks = underlined
@@ -128,7 +127,7 @@ impl Place {
         }
         text.extend(rest[..right].iter().map(|c| printable(*c)));
         caret.extend(std::iter::repeat_n('^', width.min(right.max(1))));
-        if right < rest.len() {
+        if right < rest.len() || shown.len() < line.len() {
             text.push_str(" …");
         }
         Some((text, caret))
@@ -141,15 +140,36 @@ impl fmt::Display for Place {
     }
 }
 
-/// Whether a text is never repeated: a URL's user part or query may hold a credential, and where
-/// the text is broken there is no telling where such a part begins or ends.
+/// What stands for a line of which nothing is shown.
+const HIDDEN: &str = "(not shown, it may hold a credential)";
+
+/// Whether a text is never repeated: a URL's user part or query may hold a credential.
 fn may_hold_secret(text: &str) -> bool {
-    text.contains('@') || text.find("://").is_some_and(|at| text[at..].contains('?'))
+    url_secret_at(text).is_some()
 }
 
-/// Whether a line says that it holds a credential. No key of a policy takes one today, so it is a
-/// slip, and a slip must not end up in the log of a build.
-fn speaks_of_secrets(line: &str) -> bool {
+/// The byte of a line from which on nothing of it is repeated, because a credential may begin there.
+/// How far it goes is not asked: where the text is broken, there is no telling.
+fn secret_at(line: &str) -> Option<usize> {
+    [url_secret_at(line), keyed_secret_at(line)]
+        .into_iter()
+        .flatten()
+        .min()
+}
+
+/// Where the user part or the query of a URL begins, in a text that may be broken.
+fn url_secret_at(text: &str) -> Option<usize> {
+    let authority = |text: &str| text.find("://").map(|at| at + "://".len());
+    let user = text
+        .find('@')
+        .map(|at| authority(&text[..at]).unwrap_or_default());
+    let query = authority(text).and_then(|at| text[at..].find('?').map(|query| at + query));
+    [user, query].into_iter().flatten().min()
+}
+
+/// Where the value of a key begins whose name says that it is a credential. No key of a policy takes
+/// one as it is, so it is a slip, and a slip must not end up in the log of a build.
+fn keyed_secret_at(line: &str) -> Option<usize> {
     const WORDS: [&str; 7] = [
         "secret",
         "token",
@@ -160,7 +180,30 @@ fn speaks_of_secrets(line: &str) -> bool {
         "apikey",
     ];
     let lower = line.to_ascii_lowercase();
-    WORDS.iter().any(|word| lower.contains(word))
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let mut from = 0;
+    while let Some(at) = WORDS
+        .iter()
+        .filter_map(|word| lower[from..].find(word))
+        .min()
+    {
+        let behind = lower[from + at..].trim_start_matches(is_name);
+        let value = behind.trim_start_matches(['"', '\'', ':', '=', ' ', '\t']);
+        from = lower.len() - value.len();
+        // Whoever leaves the colon out means a value all the same.
+        let separated = behind.len() > value.len();
+        if separated && !is_harmless(value) {
+            return Some(from);
+        }
+    }
+    None
+}
+
+/// Whether what follows a key, in lower case, is no value, or a switch.
+fn is_harmless(value: &str) -> bool {
+    let end = value.find([',', '}', ']', ' ', '\t']);
+    let first = &value[..end.unwrap_or(value.len())];
+    matches!(first, "" | "true" | "false") || value.starts_with('#')
 }
 
 /// The character, or a visible stand-in for one that would steer a terminal.

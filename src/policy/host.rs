@@ -231,6 +231,29 @@ pub fn is_loopback(host: &str) -> bool {
         || address(host).is_some_and(|address| address.is_loopback())
 }
 
+/// The host of `host[:port]`, if nothing else stands there (RFC 9110, 7.2, without user names and
+/// percent-encodings, which no host on a network has).
+#[must_use]
+pub fn host_of(text: &str) -> Option<&str> {
+    let end = match text.strip_prefix('[') {
+        Some(address) => 1 + address.find(']')? + 1,
+        None => text
+            .bytes()
+            .position(|byte| byte == b':')
+            .unwrap_or(text.len()),
+    };
+    let (host, port) = text.split_at(end);
+    let clear = match host.strip_prefix('[') {
+        Some(_) => address(host).is_some_and(|address| address.is_ipv6()),
+        None => !host.is_empty() && host.bytes().all(is_of_name),
+    };
+    let port_clear = match port.strip_prefix(':') {
+        Some(port) => port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok(),
+        None => port.is_empty(),
+    };
+    (clear && port_clear).then_some(host)
+}
+
 /// The address that a host is, if it is one; an IPv6 address may stand in brackets.
 #[must_use]
 pub fn address(host: &str) -> Option<IpAddr> {
@@ -238,6 +261,10 @@ pub fn address(host: &str) -> Option<IpAddr> {
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'));
     bare.unwrap_or(host).parse().ok()
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_')
 }
 
 #[cfg(test)]

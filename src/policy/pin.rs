@@ -6,20 +6,20 @@
 //! upstream.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 
 use super::content;
 use super::finding::{Flaw, shown};
+use crate::protocol::canonical::{Digest, Numbers, Uncanonical};
 use crate::protocol::members::Members;
 
 /// Most bytes of a lock file: as many tools as anybody lists, and long names.
 pub const LOCK_BYTES_MAX: u64 = 16 << 20;
 /// The format that this version writes, and the only one that it reads.
 const FORMAT: &str = "1";
-/// What a digest begins with; it says how it was made.
+/// What a digest is written behind; it says how it was made.
 const ALGORITHM: &str = "sha256:";
 
 /// What a route holds its upstream's tools against.
@@ -45,37 +45,12 @@ pub enum OnChange {
     Block,
 }
 
-/// The SHA-256 digest of a tool's definition in canonical form (RFC 8785).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Digest(pub [u8; 32]);
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(ALGORITHM)?;
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl FromStr for Digest {
-    type Err = ();
-
-    /// Reads what is written, and nothing that is merely like it.
-    fn from_str(text: &str) -> Result<Digest, ()> {
-        let digits = text.strip_prefix(ALGORITHM).ok_or(())?;
-        let value = |digit: u8| match digit {
-            b'0'..=b'9' => Ok(digit - b'0'),
-            b'a'..=b'f' => Ok(digit - b'a' + 10),
-            _ => Err(()),
-        };
-        let mut digest = [0; 32];
-        if digits.len() != 2 * digest.len() {
-            return Err(());
-        }
-        for (byte, pair) in digest.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
-            *byte = value(pair[0])? << 4 | value(pair[1])?;
-        }
-        Ok(Digest(digest))
-    }
+/// The digest of a tool's definition, as the server sent it: the same for all ways to write it.
+///
+/// # Errors
+/// A definition that could be understood in two ways.
+pub fn digest(definition: &[u8]) -> Result<Digest, Uncanonical> {
+    Digest::of_json(definition, Numbers::Ecmascript)
 }
 
 /// The tools of one upstream with the digests of their definitions.
@@ -150,7 +125,11 @@ impl Lock {
         for (index, (name, digest)) in self.tools.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
             // Writing to a string does not fail.
-            let _ = write!(text, "{comma}\n    {}: \"{digest}\"", quoted(name));
+            let _ = write!(
+                text,
+                "{comma}\n    {}: \"{ALGORITHM}{digest}\"",
+                quoted(name)
+            );
         }
         if !self.tools.is_empty() {
             text.push_str("\n  ");
@@ -236,7 +215,8 @@ fn read_tools(value: &str) -> Result<BTreeMap<String, Digest>, String> {
     let members = members.map_err(|error| format!("its `tools` are no mapping: {error}"))?;
     let tools = members.iter().map(|(name, value)| {
         let text: Option<&str> = serde_json::from_str(value).ok();
-        let digest = text.and_then(|text| text.parse().ok());
+        let digits = text.and_then(|text| text.strip_prefix(ALGORITHM));
+        let digest = digits.and_then(|digits| digits.parse().ok());
         match digest {
             Some(digest) => Ok((name.to_owned(), digest)),
             None => Err(format!("the digest of {} is none", shown(name))),
@@ -249,10 +229,14 @@ fn read_tools(value: &str) -> Result<BTreeMap<String, Digest>, String> {
 mod tests {
     use super::*;
 
+    fn sum(byte: u8) -> Digest {
+        format!("{byte:02x}").repeat(32).parse().unwrap()
+    }
+
     fn tools(tools: &[(&str, u8)]) -> BTreeMap<String, Digest> {
         let tools = tools.iter();
         tools
-            .map(|(name, byte)| ((*name).to_owned(), Digest([*byte; 32])))
+            .map(|(name, byte)| ((*name).to_owned(), sum(*byte)))
             .collect()
     }
 
@@ -326,6 +310,19 @@ mod tests {
     }
 
     #[test]
+    fn a_definition_has_one_digest_however_it_is_written() {
+        let digest = |json: &str| digest(json.as_bytes());
+        let plain = digest(r#"{"name":"t","inputSchema":{"maximum":10}}"#).unwrap();
+        let other = digest("{ \"inputSchema\": {\"maximum\": 1e1}, \"\\u006eame\": \"t\" }");
+        assert_eq!(other, Ok(plain));
+        assert_ne!(
+            digest(r#"{"name":"t","inputSchema":{"maximum":11}}"#),
+            Ok(plain)
+        );
+        assert!(digest(r#"{"name":"t","name":"u"}"#).is_err());
+    }
+
+    #[test]
     fn a_difference_names_each_tool_once() {
         let lock = Lock::new("u", tools(&[("same", 1), ("other", 2), ("gone", 3)]));
         let found = tools(&[("same", 1), ("other", 9), ("new", 3)]);
@@ -337,6 +334,6 @@ mod tests {
         };
         assert_eq!(difference, expected);
         assert!(!difference.is_empty() && lock.difference(lock.tools()).is_empty());
-        assert_eq!(lock.standing("same", &Digest([1; 32])), Standing::Pinned);
+        assert_eq!(lock.standing("same", &sum(1)), Standing::Pinned);
     }
 }

@@ -85,6 +85,20 @@ pub enum Half {
     Key,
 }
 
+impl Half {
+    /// Looks into `file` for this half alone.
+    ///
+    /// # Errors
+    /// What is wrong with it, whatever the other half is.
+    pub fn check(self, file: &Path) -> Result<(), (Half, Flaw)> {
+        let checked = match self {
+            Half::Cert => pem::certificates(file).map(|_| ()),
+            Half::Key => pem::key(file).map(|_| ()),
+        };
+        checked.map_err(|flaw| (self, flaw))
+    }
+}
+
 impl Identity {
     /// The certificates of the file `cert`, the own one first, with the key of the file `key`.
     ///

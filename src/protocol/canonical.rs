@@ -3,6 +3,7 @@
 mod number;
 
 use std::fmt;
+use std::str::FromStr;
 
 use aws_lc_rs::digest;
 
@@ -77,6 +78,12 @@ pub fn canonical(json: &[u8], numbers: Numbers) -> Result<Vec<u8>, Uncanonical> 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; digest::SHA256_OUTPUT_LEN]);
 
+impl From<[u8; 32]> for Digest {
+    fn from(bytes: [u8; 32]) -> Digest {
+        Digest(bytes)
+    }
+}
+
 impl Digest {
     /// Of these bytes as they are.
     #[must_use]
@@ -106,6 +113,39 @@ impl fmt::Display for Digest {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
+
+impl FromStr for Digest {
+    type Err = NoDigest;
+
+    /// Reads what [`Display`](fmt::Display) writes, and nothing that is merely like it.
+    fn from_str(text: &str) -> Result<Digest, NoDigest> {
+        let value = |digit: u8| match digit {
+            b'0'..=b'9' => Ok(digit - b'0'),
+            b'a'..=b'f' => Ok(digit - b'a' + 10),
+            _ => Err(NoDigest),
+        };
+        let mut sum = [0; digest::SHA256_OUTPUT_LEN];
+        if text.len() != 2 * sum.len() {
+            return Err(NoDigest);
+        }
+        for (byte, pair) in sum.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            *byte = value(pair[0])? << 4 | value(pair[1])?;
+        }
+        Ok(Digest(sum))
+    }
+}
+
+/// A text is not 64 lower-case hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoDigest;
+
+impl fmt::Display for NoDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a digest is 64 lower-case hexadecimal digits")
+    }
+}
+
+impl std::error::Error for NoDigest {}
 
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -29,6 +29,13 @@ impl<'j> Members<'j> {
         members.find_map(|(found, value)| (found == name).then_some(value))
     }
 
+    /// Whether a reader that ignores case would take another member for the one with this name.
+    #[must_use]
+    pub fn has_variant_of(&self, name: &str) -> bool {
+        let mut names = self.0.iter();
+        names.any(|(found, _)| found != name && folds_to(found, name))
+    }
+
     /// All members, in their order, each with its raw value.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &'j str)> {
         let members = self.0.iter();
@@ -100,6 +107,19 @@ impl<'de> Visitor<'de> for Text {
     fn visit_str<E: Error>(self, text: &str) -> Result<Name<'de>, E> {
         Ok(Name(Cow::Owned(text.to_owned())))
     }
+}
+
+/// Whether Go's encoding/json takes `name` for the ASCII text `known`: it compares without
+/// case, and beyond ASCII two characters fold into letters, the long s and the Kelvin sign.
+pub(super) fn folds_to(name: &str, known: &str) -> bool {
+    let folded = name.chars().map(|character| match character {
+        '\u{17F}' => 's',
+        '\u{212A}' => 'k',
+        other => other.to_ascii_lowercase(),
+    });
+    folded.eq(known
+        .chars()
+        .map(|character| character.to_ascii_lowercase()))
 }
 
 #[cfg(test)]

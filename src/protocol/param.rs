@@ -70,6 +70,8 @@ pub enum Invalid {
     Twice(String),
     /// More annotations, or longer names, than are remembered.
     TooMany,
+    /// The list has another tool of the same name.
+    Ambiguous,
 }
 
 /// What the header of an argument is, beside the argument.
@@ -145,6 +147,14 @@ impl Annotations {
             }
         }
         Ok(lines)
+    }
+}
+
+impl Invalid {
+    /// Why a definition or its schema cannot be read.
+    #[must_use]
+    pub fn unreadable(why: &serde_json::Error) -> Invalid {
+        Invalid::Unreadable(schema::shortened(&why.to_string()))
     }
 }
 
@@ -363,6 +373,7 @@ impl fmt::Display for Invalid {
             Invalid::Twice(name) => {
                 write!(f, "x-mcp-header {name:?} stands twice, but for its case")
             }
+            Invalid::Ambiguous => f.write_str("the list has another tool of the same name"),
             Invalid::TooMany => f.write_str("it has more, or longer, x-mcp-header than are read"),
         }
     }

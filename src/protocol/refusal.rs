@@ -2,6 +2,7 @@
 //! What only an operator may know goes to the access log beside it.
 
 mod answer;
+mod catalog;
 mod header;
 mod http;
 mod message;
@@ -11,6 +12,7 @@ mod upstream;
 mod version;
 
 pub use self::answer::{Addressee, answer, event, options};
+pub use self::catalog::CatalogFault;
 pub use self::header::{HeaderFault, Unchecked};
 pub use self::http::{BodyFault, HttpFault, NOT_TLS};
 pub use self::message::MessageFault;
@@ -33,6 +35,8 @@ pub enum Refusal {
     Http(HttpFault),
     /// Too much at once.
     Overload(OverloadFault),
+    /// The definition of a tool.
+    Catalog(CatalogFault),
     /// The server behind us.
     Upstream(UpstreamFault),
 }
@@ -47,6 +51,7 @@ impl Refusal {
             Refusal::Version(fault) => fault.telling(),
             Refusal::Http(fault) => fault.telling(),
             Refusal::Overload(fault) => fault.telling(),
+            Refusal::Catalog(fault) => fault.telling(),
             Refusal::Upstream(fault) => fault.telling(),
         }
     }
@@ -60,7 +65,8 @@ impl Refusal {
             | Refusal::Header(_)
             | Refusal::Version(_)
             | Refusal::Http(_)
-            | Refusal::Overload(_) => None,
+            | Refusal::Overload(_)
+            | Refusal::Catalog(_) => None,
         }
     }
 }
@@ -92,6 +98,12 @@ impl From<HttpFault> for Refusal {
 impl From<OverloadFault> for Refusal {
     fn from(fault: OverloadFault) -> Refusal {
         Refusal::Overload(fault)
+    }
+}
+
+impl From<CatalogFault> for Refusal {
+    fn from(fault: CatalogFault) -> Refusal {
+        Refusal::Catalog(fault)
     }
 }
 

@@ -14,6 +14,7 @@ mod read;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -47,6 +48,8 @@ pub enum Unreadable {
     RepeatedKey,
     /// It has neither a method nor a result nor an error, or more than one of them.
     Kind,
+    /// A key differs in case alone from one that is decided on, so that some readers take it for that.
+    CaseVariant,
     /// Its method is not a string.
     Method,
     /// Its result is not an object.
@@ -63,6 +66,10 @@ impl fmt::Display for Unreadable {
             Unreadable::RepeatedKey => {
                 "a key stands twice in the message, its result or error, or an item of a list"
             }
+            Unreadable::CaseVariant => {
+                "a key of the message, its result or an item of a list differs in case from one that \
+                 is decided on"
+            }
             Unreadable::Kind => "it has neither method nor result nor error, or more than one",
             Unreadable::Method => "its method is not a string",
             Unreadable::Result => "its result is not an object",
@@ -73,7 +80,7 @@ impl fmt::Display for Unreadable {
 
 /// A JSON-RPC response: the bytes as they came, and what was found in them.
 ///
-/// A copy shares the bytes.
+/// A copy shares both.
 #[derive(Clone, Debug)]
 pub struct Response {
     bytes: Bytes,
@@ -87,7 +94,7 @@ type Span = Range<usize>;
 #[derive(Clone, Debug)]
 enum Outcome {
     Error(ErrorObject),
-    Result(Found),
+    Result(Arc<Found>),
 }
 
 /// What was found in a result.
@@ -124,6 +131,27 @@ struct ItemAt {
 pub struct ErrorObject {
     /// Its code; absent where that is not an integer, which JSON-RPC asks for.
     pub code: Option<i64>,
+}
+
+impl ErrorObject {
+    /// Whether a parameter does not hold; of a request for a page, its cursor (specification,
+    /// "Pagination").
+    #[must_use]
+    pub fn is_invalid_params(self) -> bool {
+        self.code == Some(-32602)
+    }
+
+    /// Whether the server does not have the method.
+    #[must_use]
+    pub fn is_method_not_found(self) -> bool {
+        self.code == Some(-32601)
+    }
+
+    /// Whether a header and the body differed, to the server.
+    #[must_use]
+    pub fn is_header_mismatch(self) -> bool {
+        self.code == Some(-32020)
+    }
 }
 
 /// What a result says of how long and by whom it may be used again (specification, "Caching").
@@ -261,9 +289,7 @@ impl<'r> Item<'r> {
     }
 
     fn member(&self, key: &str) -> Option<&'r str> {
-        let members = Members::read(self.raw).ok()?;
-        let raw = members.of(key);
-        raw
+        Members::read(self.raw).ok()?.of(key)
     }
 }
 
@@ -302,9 +328,11 @@ impl Response {
     /// The memory that the bytes and what was found in them take, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        let arrays = self.found().map_or(&[][..], |found| &found.arrays);
-        let items = arrays.iter().flatten().map(|array| array.items.len());
-        self.bytes.len() + size_of::<Response>() + items.sum::<usize>() * size_of::<ItemAt>()
+        let found = self.found().map_or(0, |found| {
+            let items = found.arrays.iter().flatten().map(|array| array.items.len());
+            size_of::<Found>() + items.sum::<usize>() * size_of::<ItemAt>()
+        });
+        size_of::<Response>() + self.bytes.len() + found
     }
 
     /// The id as it is written, whatever its type. Only an error may lack one.

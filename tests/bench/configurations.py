@@ -144,6 +144,7 @@ def haproxy(place: Place, row: Row) -> str:
 POLICY = """
 listen: {{ address: 127.0.0.1:0{listen} }}
 status: {{ address: 127.0.0.1:0 }}
+admin: {{ address: off }}
 log: {{ access: json }}
 upstreams:
   bench: {{ url: http://{upstream}/mcp }}

@@ -8,6 +8,7 @@
 // How long something took is printed and never asserted.
 #![allow(clippy::print_stdout)]
 
+mod admin;
 mod cut;
 mod ending;
 mod exchanges;
@@ -21,9 +22,11 @@ mod limits;
 mod names;
 mod observation;
 mod overload;
+mod pin;
 mod placing;
 mod proxying;
 mod running;
 mod streams;
 mod strict;
+mod taking;
 mod tls;

@@ -1,5 +1,6 @@
 //! Who asks, from which page, for which host and path: browsers, proxies, and routes that pass.
 
+mod blame;
 mod browser;
 mod http2;
 mod page;

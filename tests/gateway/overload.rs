@@ -388,7 +388,7 @@ fn whoever_takes_nothing_of_an_answer_is_cut_off() {
         .upstream
         .wait("the end of the flood", |log| log.ended(1).is_some());
     println!("given up after {took:?}");
-    assert_eq!(site.records(1)[0]["end"], "client_gone");
+    assert_eq!(site.records(1)[0]["end"], "limit:listen.write_idle_timeout");
     let end = loop {
         match body.next(&mut client.wire) {
             Ok(Some(_)) => {}

@@ -108,7 +108,7 @@ fn a_signal_ends_it_and_calls_that_are_open_are_recorded_as_cut_off() {
 fn a_port_in_use_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    for key in ["/listen/address", "/status/address"] {
+    for key in ["/listen/address", "/status/address", "/admin/address"] {
         let policy = Policy::to_url("http://127.0.0.1:1/mcp").set(key, json!(address));
         let (code, stderr) = refused(&policy.text());
         assert_eq!(code, Some(70), "{stderr}");
@@ -127,6 +127,8 @@ fn a_single_upstream_needs_no_policy() {
         "--listen",
         "127.0.0.1:0",
         "--status",
+        "127.0.0.1:0",
+        "--admin",
         "127.0.0.1:0",
     ];
     let gateway = Gateway::start_with(&arguments);
@@ -201,7 +203,7 @@ fn a_directory_of_policy_files_is_one_policy() {
         |name: &str, text: String| std::fs::write(directory.path().join(name), text).unwrap();
     write(
         "gateway.yaml",
-        "listen: {address: 127.0.0.1:0}\nstatus: {address: 127.0.0.1:0}\nlog: {access: json}\n"
+        "listen: {address: 127.0.0.1:0}\nstatus: {address: 127.0.0.1:0}\nadmin: {address: 127.0.0.1:0}\nlog: {access: json}\n"
             .into(),
     );
     write(

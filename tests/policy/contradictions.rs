@@ -87,7 +87,7 @@ fn two_routes_that_a_request_could_mean_are_named_both() {
         let errors = two(first, second);
         assert_eq!(errors.len(), 1, "{first} {second}: {errors:#?}");
         assert!(
-            errors[0].starts_with("6:13 the routes `s` and `r` ("),
+            errors[0].starts_with("6:13 the route `s` and the route `r` ("),
             "{errors:#?}"
         );
         assert!(errors[0].contains("p.yaml:3:11"), "{errors:#?}");

@@ -163,7 +163,7 @@ fn a_good_policy_is_summed_up() {
     let expected = "\
 policies/team: good, 2 routes, no warnings
 
-listen 0.0.0.0:8080   status 0.0.0.0:9902   access log json to standard error
+listen 0.0.0.0:8080   status 0.0.0.0:9902   admin 127.0.0.1:9901   access log json to standard error
 
 ROUTE    PATH      HOSTS            ORIGINS  VERSIONS                            UPSTREAM
 search   /search   mcp.example.com  none     2026-07-28, 2025-11-25, 2025-06-18  search http://search.internal:8000/mcp

@@ -17,6 +17,8 @@ mod names;
 mod secrets;
 mod streams;
 mod tls;
+mod together;
+mod unused;
 
 #[path = "../gateway/harness/certificates.rs"]
 mod certificates;

@@ -29,11 +29,13 @@ fn every_key_reaches_the_plan() {
     };
     assert_eq!(route.cache, cache);
     let catalog = Catalog {
+        enabled: true,
         required: true,
         order: Order::Name,
         max_age: Duration::from_secs(60),
         tools_max: 8,
         lists_max: 7,
+        list_bytes_max: 1 << 20,
     };
     assert_eq!(route.catalog, catalog);
     let pin = route.pin.as_ref().unwrap();
@@ -118,7 +120,7 @@ fn what_means_nothing_is_refused() {
             "5:40",
             "expected one of `session`, `public`",
         ),
-        ("    catalog: off\n", "5:14", "`catalog` must be a mapping"),
+        ("    catalog: on\n", "5:14", "`catalog` must be a mapping"),
         (
             "    catalog: { order: uri }\n",
             "5:23",
@@ -145,6 +147,10 @@ fn what_means_nothing_is_refused() {
     ] {
         assert_one(&with_route(route), place, words);
     }
+}
+
+#[test]
+fn what_means_nothing_for_the_gateway_as_a_whole_is_refused() {
     for (top, words) in [
         ("cache: { entry_bytes_max: 65Mi }", "could never be reached"),
         (

@@ -65,7 +65,7 @@ routes:
     streams: { keep_alive: 15s, idle_timeout: 2h }
     deadline: { call: 30s, tools: { slow_report: 10m, "on": off } }
     cache: { max_ttl: 30m, stale_if_error: 5m, refresh_before: 10s, wait_timeout: 1s, waiters_max: 0, legacy: { ttl: 1m, scope: public } }
-    catalog: { required: true, order: name, max_age: 1m, tools_max: 8, lists_max: 7 }
+    catalog: { required: true, order: name, max_age: 1m, tools_max: 8, lists_max: 7, list_bytes_max: 1Mi }
     pin: { file: u.lock.json, on_change: block }
   - { name: all, pass: true, path: /all/*, upstream: u }
 "#;

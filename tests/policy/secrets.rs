@@ -85,9 +85,69 @@ fn no_credential_is_ever_printed() {
     let told = Files::new(&[("p.yaml", &text)]).told();
     let expected = "\
 p.yaml:1:24: the URL has a user part (`user:password@`), which would end up in logs
-  1 | (not shown, it may hold a credential)
+  1 | upstreams: { u: { url: http:// …
+    |                        ^^^^^^^
   hint: remove it; credentials for upstreams do not belong into a URL
 1 error: no policy was loaded
 ";
     assert_eq!(told, expected);
+}
+
+#[test]
+fn only_what_may_be_a_credential_is_hidden() {
+    let excerpt = |line: &str| {
+        let told = Files::new(&[("p.yaml", &with_route(&format!("{line}\n")))]).told();
+        let found = told.lines().find_map(|told| told.strip_prefix("  5 | "));
+        found.unwrap_or_else(|| panic!("{told}")).trim().to_owned()
+    };
+    for line in [
+        "cors: { credentials: true, max_age: 5 }",
+        "cors: { max_age: 5, credentials: false }",
+        "\"cors\": { \"max_age\": 5, \"credentials\": true }",
+        "path: secret-token/x",
+        "hosts: [ tokens.example, a:1 ]",
+        "bounds: { depth_max: 1 } # no secret",
+    ] {
+        assert_eq!(excerpt(&format!("    {line}")), line);
+    }
+    for (line, shown) in [
+        (
+            "cors: { max_age: 5, credentials: hunter2 }",
+            "cors: { max_age: 5, credentials:  …",
+        ),
+        (
+            "cors: { max_age: 5, token: hunter2 }",
+            "cors: { max_age: 5, token:  …",
+        ),
+        (
+            "bounds: { depth_max: 1, \"api-key\":hunter2 }",
+            "bounds: { depth_max: 1, \"api-key\": …",
+        ),
+        (
+            "bounds: { depth_max: 1 } # password hunter2",
+            "bounds: { depth_max: 1 } # password  …",
+        ),
+        (
+            "bounds: { depth_max: 1 } # http://u:hunter2@h",
+            "bounds: { depth_max: 1 } # http:// …",
+        ),
+        (
+            "bounds: { depth_max: 1 } # http://h/?hunter2",
+            "bounds: { depth_max: 1 } # http://h/ …",
+        ),
+        (
+            "bounds: { depth_max: 1 } # u:hunter2@h",
+            "(not shown, it may hold a credential)",
+        ),
+        (
+            "bounds: { token: [ hunter2 ], depth_max: 1 }",
+            "bounds: { token …",
+        ),
+        (
+            "path: user:hunter2@h",
+            "(not shown, it may hold a credential)",
+        ),
+    ] {
+        assert_eq!(excerpt(&format!("    {line}")), shown);
+    }
 }

@@ -96,7 +96,7 @@ impl Shell {
     fn start(&mut self, arguments: &[&str]) {
         let any = "127.0.0.1:0";
         let mut arguments = arguments.to_vec();
-        arguments.extend(["--listen", any, "--status", any]);
+        arguments.extend(["--listen", any, "--status", any, "--admin", any]);
         let gateway = Running::weirgate(&arguments);
         let status = gateway.err(status_address);
         self.gateway = Some((gateway, status));
@@ -106,8 +106,8 @@ impl Shell {
 /// The address for probes in the line that tells where the gateway listens.
 pub(crate) fn status_address(line: &str) -> Option<String> {
     let (_, behind) = line.split_once("status on http://")?;
-    // The log quotes the line.
-    behind.split('"').next().map(str::to_owned)
+    // The line goes on, or the log quotes it.
+    behind.split(['"', ',']).next().map(str::to_owned)
 }
 
 fn assert_executable(path: &str, place: &str) {

@@ -18,7 +18,7 @@ use weirgate::policy::plan::Protocol;
 use weirgate::protocol::version::Version;
 
 use blocks::Document;
-use process::weirgate;
+use process::{Running, weirgate};
 
 #[test]
 fn every_command_of_the_readme_works() {
@@ -97,8 +97,18 @@ fn the_exit_codes_are_the_binarys() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let upstream = ["run", "--upstream", "http://127.0.0.1:3000/mcp"];
-    let commands: [Vec<&str>; 3] = [
+    let demo = Running::weirgate(&["demo", "--listen", "127.0.0.1:0"]);
+    let server = demo.out(|line| {
+        let (_, behind) = line.split_once("An MCP server runs on ")?;
+        behind.split(',').next().map(str::to_owned)
+    });
+    let directory = TempDir::new().unwrap();
+    let lock = directory.path().join("empty.lock.json");
+    std::fs::write(&lock, r#"{"format": 1, "upstream": "", "tools": {}}"#).unwrap();
+    let lock = lock.to_str().unwrap();
+    let commands: [Vec<&str>; 4] = [
         vec!["check", "policies/sidecar.yaml"],
+        vec!["pin", "--check", "--upstream", &server, "--out", lock],
         vec!["run"],
         [&upstream[..], &["--listen", &address]].concat(),
     ];

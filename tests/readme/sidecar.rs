@@ -140,7 +140,9 @@ fn the_probes_are_answered() {
     let mounted = sidecar.mount();
     let policy = mounted.path().to_str().unwrap();
     let any = "127.0.0.1:0";
-    let arguments = ["run", "--policy", policy, "--listen", any, "--status", any];
+    let arguments = [
+        "run", "--policy", policy, "--listen", any, "--status", any, "--admin", any,
+    ];
     let gateway = Running::weirgate(&arguments);
     let status = gateway.err(status_address);
     for (probe, says) in [("livenessProbe", "ok\n"), ("readinessProbe", "ready\n")] {

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use weirgate::protocol::frame::{Bounds, Flaw, FlawKind, Paths, scan};
 use weirgate::protocol::header::{Malformed, spelled};
 use weirgate::protocol::refusal::{
-    BodyFault, HeaderFault, HttpFault, MessageFault, OverloadFault, Refusal, Unchecked,
-    UpstreamFault, VersionFault,
+    BodyFault, CatalogFault, HeaderFault, HttpFault, MessageFault, OverloadFault, Refusal,
+    Unchecked, UpstreamFault, VersionFault,
 };
 use weirgate::protocol::version::{Version, Versions};
 
@@ -31,6 +31,7 @@ impl Sample {
             | Refusal::Header(_)
             | Refusal::Version(_)
             | Refusal::Overload(_)
+            | Refusal::Catalog(_)
             | Refusal::Upstream(_) => Some(Bytes::from_static(b"7")),
         }
     }
@@ -73,6 +74,7 @@ pub(crate) fn all() -> Vec<Sample> {
         | Refusal::Version(_)
         | Refusal::Http(_)
         | Refusal::Overload(_)
+        | Refusal::Catalog(_)
         | Refusal::Upstream(_) => {}
     };
     let flaws = flaws()
@@ -86,6 +88,7 @@ pub(crate) fn all() -> Vec<Sample> {
         named(header_faults()),
         named(version_faults()),
         named(overload_faults()),
+        named(catalog_faults()),
         named(upstream_faults()),
     ]
     .into_iter()
@@ -305,6 +308,19 @@ fn version_faults() -> Vec<(&'static str, VersionFault)> {
 fn overload_faults() -> Vec<(&'static str, OverloadFault)> {
     every!(OverloadFault, identity, {
         OverloadFault::Requests { .. } => [OverloadFault::Requests { max: 10_000 }],
+    })
+}
+
+fn catalog_faults() -> Vec<(&'static str, CatalogFault)> {
+    every!(CatalogFault, identity, {
+        CatalogFault::Unknown { .. } => [CatalogFault::Unknown {
+            upstream: "weather".into(),
+            tool: "query".into(),
+        }],
+        CatalogFault::NotPinned { .. } => [CatalogFault::NotPinned {
+            tool: "query".into(),
+            how: "was not pinned",
+        }],
     })
 }
 

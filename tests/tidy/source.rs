@@ -38,7 +38,9 @@ impl Source {
 
     /// Whether this line is only compiled for tests.
     pub(crate) fn is_test(&self, line: usize) -> bool {
-        let is_test_file = self.path.starts_with("tests/") || self.path.ends_with("/tests.rs");
+        let is_test_file = self.path.starts_with("tests/")
+            || self.path.ends_with("/tests.rs")
+            || self.path.contains("/tests/");
         is_test_file || self.test_lines.get(line - 1).copied().unwrap_or(false)
     }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::{Routing, agree};
+use crate::gateway::catalog::Tool;
 use crate::gateway::message::{Call, Message};
 use crate::gateway::{place, receive};
 use crate::policy::plan::{Missing, Route};
@@ -14,6 +15,7 @@ use crate::protocol::frame::{Field, Flaw, Outline, Paths, Scanner, Text};
 use crate::protocol::head::Fields;
 use crate::protocol::header::{self, Reading, spelled};
 use crate::protocol::method;
+use crate::protocol::param::Annotations;
 use crate::protocol::refusal::{Addressee, BodyFault, HeaderFault, MessageFault, Refusal};
 use crate::protocol::version::{Era, Version};
 
@@ -26,6 +28,8 @@ pub(in crate::gateway) struct Claim {
     /// The lines that say so. They are read again when the body is held against them, by the same
     /// judgement that a body has which is read first.
     lines: HeaderMap,
+    /// The tool, where it is known.
+    tool: Option<Arc<Tool>>,
 }
 
 impl Claim {
@@ -70,7 +74,32 @@ impl Claim {
             method: method.to_owned(),
             name,
             lines,
+            tool: None,
         })
+    }
+
+    /// The same of a call of this tool, with the headers of its arguments.
+    #[must_use]
+    pub(in crate::gateway) fn about(
+        mut self,
+        tool: Option<Arc<Tool>>,
+        headers: &HeaderMap,
+    ) -> Claim {
+        self.tool = tool;
+        if let Some(annotations) = self.annotations() {
+            let names: Vec<_> = annotations.iter().map(|one| one.header().clone()).collect();
+            for name in names {
+                for value in headers.get_all(&name) {
+                    self.lines.append(name.clone(), value.clone());
+                }
+            }
+        }
+        self
+    }
+
+    fn annotations(&self) -> Option<&Annotations> {
+        let annotations = self.tool.as_ref()?.annotations().ok()?;
+        (!annotations.is_empty()).then_some(annotations)
     }
 
     /// What is claimed.
@@ -104,6 +133,11 @@ impl Claim {
         let placed = place::place(&message, fields.protocol_version, &route.protocol, session)?;
         agree(&placed, &message, &fields, &self.lines, route)?;
         placed.accept(&message, &route.protocol)?;
+        if let Some(annotations) = self.annotations() {
+            let argument_bytes_max = route.bounds.message.name_bytes_max;
+            // Other spellings of the same agree as well; they have gone on already.
+            annotations.agree(outline, &self.lines, argument_bytes_max, false)?;
+        }
         Ok(Agreement {
             id: outline.shared_id(),
         })
@@ -237,6 +271,15 @@ impl Refused {
         }
     }
 
+    /// The same, after which nothing more of the body is read.
+    #[must_use]
+    pub(in crate::gateway) fn closing(self) -> Refused {
+        Refused {
+            closes: true,
+            ..self
+        }
+    }
+
     /// The refusal, told to that id.
     pub(in crate::gateway) fn tell(self, to: &mut Addressee) -> Refusal {
         to.id = self.id;
@@ -276,7 +319,12 @@ impl Inspection {
     #[must_use]
     pub(in crate::gateway) fn new(claim: Claim, route: Arc<Route>) -> Inspection {
         Inspection {
-            scanner: Scanner::new(&route.bounds.message, &Paths::default()),
+            scanner: Scanner::new(
+                &route.bounds.message,
+                claim
+                    .annotations()
+                    .map_or(&Paths::default(), Annotations::paths),
+            ),
             claim,
             route,
             read: 0,
@@ -302,7 +350,7 @@ impl Inspection {
         if let Some(refuted_at) = self.refuted_at
             && self.read - refuted_at + piece.len() > bounds.drain_bytes_max
         {
-            return Err(self.conclude());
+            return Err(self.conclude(BodyFault::Broken));
         }
         self.scanner.push(&piece)?;
         let begin = self.read;
@@ -345,16 +393,11 @@ impl Inspection {
         }
     }
 
-    /// No more is read of a body that is refused whatever follows. Gives what it is refused for as
-    /// far as it is known.
+    /// No more is read of the body. Gives what is known to be wrong with it, or else `why`.
     #[must_use]
-    pub(in crate::gateway) fn conclude(&self) -> Refused {
+    pub(in crate::gateway) fn conclude(&self, why: impl Into<Refusal>) -> Refused {
         let known = self.claim.contradiction(&self.scanner);
-        let refusal = known.unwrap_or_else(|| BodyFault::Broken.into());
-        Refused {
-            closes: true,
-            ..Refused::new(refusal, self.id())
-        }
+        Refused::new(known.unwrap_or_else(|| why.into()), self.id()).closing()
     }
 
     /// The raw id, if it has come already.

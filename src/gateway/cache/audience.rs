@@ -66,7 +66,7 @@ impl Audience {
 /// The id of a session is one in legacy versions: some servers ask for a credential only when a
 /// session begins. Modern requests lose it on their way.
 #[must_use]
-pub(super) fn is_harmless(name: &str, era: Era) -> bool {
+pub(in crate::gateway) fn is_harmless(name: &str, era: Era) -> bool {
     match name {
         // The message, and what the client makes of the answer.
         "host" | "user-agent" | "accept" | "accept-encoding" | "accept-language"

@@ -30,18 +30,6 @@ pub(in crate::gateway) enum Change {
 }
 
 impl Change {
-    /// What the notification with this method tells of. It is not all that is told:
-    /// `notifications/resources/updated` names a resource, see [`Changes::resource_updated`].
-    #[must_use]
-    pub(in crate::gateway) fn told_by(method: &str) -> Option<Change> {
-        match method {
-            "notifications/tools/list_changed" => Some(Change::Tools),
-            "notifications/prompts/list_changed" => Some(Change::Prompts),
-            "notifications/resources/list_changed" => Some(Change::Resources),
-            _ => None,
-        }
-    }
-
     const fn kinds(self) -> &'static [Kind] {
         match self {
             Change::Tools => &[Kind::Tools],
@@ -62,6 +50,8 @@ pub(in crate::gateway) struct Changes {
     /// How many there were. It is raised after they were noted, so that whoever sees the number
     /// sees them too.
     count: AtomicU64,
+    /// How many of them concerned the list of tools.
+    tools: AtomicU64,
     noted: Mutex<Noted>,
 }
 
@@ -92,6 +82,9 @@ impl Changes {
                 noted.kinds[*kind as usize] = noted.count;
             }
         });
+        if change.kinds().contains(&Kind::Tools) {
+            self.tools.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
     /// The upstream tells that the resource at `uri` has changed: with it change those above and
@@ -111,6 +104,13 @@ impl Changes {
     /// A cursor of this list does not hold any more, and so no page of it does.
     pub(super) fn list_voided(&self, list: Digest) {
         self.note(|noted| noted.lists.mark(list, noted.count));
+    }
+
+    /// How many changes of the list of tools, or of everything, it has told of: a number that any
+    /// further one makes another.
+    #[must_use]
+    pub(in crate::gateway) fn tools(&self) -> u64 {
+        self.tools.load(Ordering::Acquire)
     }
 
     /// Now.
@@ -280,23 +280,19 @@ mod tests {
     #[test]
     fn a_notification_concerns_its_lists() {
         use Kind::{Contents, Discover, Prompts, Resources, Templates, Tools};
-        for (method, expected) in [
-            ("notifications/tools/list_changed", &[Tools][..]),
-            ("notifications/prompts/list_changed", &[Prompts]),
-            (
-                "notifications/resources/list_changed",
-                &[Resources, Templates],
-            ),
+        for (change, expected) in [
+            (Change::Tools, &[Tools][..]),
+            (Change::Prompts, &[Prompts]),
+            (Change::Resources, &[Resources, Templates]),
         ] {
             let changes = Changes::default();
-            changes.changed(Change::told_by(method).unwrap());
+            changes.changed(change);
             for kind in [Discover, Tools, Prompts, Resources, Templates, Contents] {
                 let uri = (kind == Contents).then_some("a:b");
                 let concerned = concerns(kind, 0, uri)(&changes, Moment(0));
-                assert_eq!(concerned, expected.contains(&kind), "{method} {kind:?}");
+                assert_eq!(concerned, expected.contains(&kind), "{change:?} {kind:?}");
             }
         }
-        assert_eq!(Change::told_by("notifications/message"), None);
         let changes = Changes::default();
         changes.gap();
         for kind in Kind::ALL {

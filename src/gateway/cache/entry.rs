@@ -1,7 +1,7 @@
 //! An answer that is kept.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::audience::Audience;
@@ -9,6 +9,7 @@ use super::change::{Concern, Standing};
 use super::key::{self, Key, Question};
 use super::kind::Kind;
 use super::place::place;
+use crate::gateway::recall::Selection;
 use crate::protocol::canonical::Digest;
 use crate::protocol::response::Response;
 
@@ -57,15 +58,6 @@ impl About {
         self.key.audience
     }
 
-    /// A word by which this answer can be told from others. Nothing can be tried against it, since
-    /// the digest is made with a secret of this process.
-    #[must_use]
-    pub(in crate::gateway) fn tag(&self) -> String {
-        let mut tag = self.key.digest.to_string();
-        tag.truncate(16);
-        tag
-    }
-
     /// The list that it is a page of.
     pub(super) fn list(&self) -> Digest {
         self.list
@@ -95,6 +87,7 @@ impl About {
 #[derive(Debug)]
 pub(in crate::gateway) struct Entry {
     response: Arc<Response>,
+    selection: OnceLock<Selection>,
     about: Arc<About>,
     received: Instant,
     ttl: Duration,
@@ -118,6 +111,7 @@ impl Entry {
     ) -> Entry {
         Entry {
             response,
+            selection: OnceLock::new(),
             about,
             received,
             ttl,
@@ -132,6 +126,12 @@ impl Entry {
     #[must_use]
     pub(in crate::gateway) fn response(&self) -> &Response {
         &self.response
+    }
+
+    /// What of it leaves, once that has been decided.
+    #[must_use]
+    pub(in crate::gateway) fn selection(&self) -> &OnceLock<Selection> {
+        &self.selection
     }
 
     /// What it is about.

@@ -38,8 +38,6 @@ pub(in crate::gateway) enum Why {
     Truncated,
     /// The answer cannot be read one way only.
     Unreadable,
-    /// There was no answer.
-    Failed,
 }
 
 impl Why {
@@ -63,7 +61,6 @@ impl Why {
             Why::Voided => "voided",
             Why::Truncated => "truncated",
             Why::Unreadable => "unreadable",
-            Why::Failed => "failed",
         }
     }
 }

@@ -131,10 +131,21 @@ impl Store {
         }
     }
 
-    /// All entries that still hold, in no order.
-    pub(in crate::gateway) fn entries(&self) -> impl Iterator<Item = Arc<Entry>> + '_ {
+    /// Most bytes of one answer that is kept.
+    #[must_use]
+    pub(in crate::gateway) fn entry_bytes_max(&self) -> usize {
+        self.kept.entry_bytes_max
+    }
+
+    /// The entries that are meant and still hold, in no order.
+    pub(in crate::gateway) fn entries<'f>(
+        &'f self,
+        filter: Filter<'f>,
+    ) -> impl Iterator<Item = Arc<Entry>> + 'f {
+        let sought = filter.uri.map(place);
         let entries = self.kept.entries.iter().map(|(_, entry)| entry);
-        entries.filter(|entry| entry.holds())
+        entries
+            .filter(move |entry| entry.holds() && filter.matches(entry.about(), sought.as_deref()))
     }
 
     /// Forgets the entries that are meant, and says how many there were. What is being fetched

@@ -40,7 +40,7 @@ fn forwarded(
         Outbound::Whole(Bytes::from("body")),
         routing,
         era,
-        &sender,
+        Some(&sender),
     )
 }
 

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::StreamFault;
 use super::events::Events;
+use super::messages::{Leaving, Messages};
 use super::patience::{Due, Patience};
 use crate::gateway::outbound::Lease;
 use crate::net::alarm::Alarm;
@@ -24,6 +25,8 @@ pub(in crate::gateway) struct Flow {
     upstream: Option<(Inbound, Lease)>,
     /// Whether the end of the upstream's connection is the only end that it has.
     ends_by_close: bool,
+    /// Its messages, where they are read.
+    messages: Option<Box<Messages>>,
     watch: Option<Watch>,
     /// The end that we put to it, if it was not the upstream.
     ended: Option<End>,
@@ -61,9 +64,15 @@ impl Flow {
             held,
             upstream: Some((rest, lease)),
             ends_by_close,
+            messages: None,
             watch: None,
             ended: None,
         }
+    }
+
+    /// From now on its messages are read.
+    pub(super) fn read(&mut self, messages: Messages) {
+        self.messages = Some(Box::new(messages));
     }
 
     /// From now on it is watched.
@@ -80,7 +89,13 @@ impl Flow {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, StreamFault>>> {
-        let step = ready!(self.poll_step(cx));
+        let step = loop {
+            match ready!(self.poll_step(cx)) {
+                // All of it is held back until its message is complete.
+                Step::Data(data) if data.is_empty() && self.messages.is_some() => {}
+                step => break step,
+            }
+        };
         if let Step::Ended(..) | Step::Broken(_) = step {
             // The client may take its time to hear of it; the upstream stops working at once.
             self.upstream = None;
@@ -122,7 +137,13 @@ impl Flow {
                 let error = "the connection ended within an event".into();
                 Poll::Ready(Step::Broken(StreamFault::Upstream(error)))
             }
-            Poll::Ready(None) => Poll::Ready(Step::End),
+            Poll::Ready(None) => {
+                let messages = self.messages.as_mut();
+                Poll::Ready(match messages.and_then(|messages| messages.end()) {
+                    None => Step::End,
+                    last => Step::Ended(last, End::UpstreamFailed),
+                })
+            }
             Poll::Pending => match &mut self.watch {
                 Some(watch) => watch.poll_wait(cx),
                 None => Poll::Pending,
@@ -131,10 +152,18 @@ impl Flow {
     }
 
     fn data(&mut self, data: Bytes, cx: &mut Context<'_>) -> Step {
-        Step::Data(match &mut self.watch {
+        let Leaving { bytes: data, ends } = match &mut self.messages {
+            Some(messages) => messages.pass(data),
+            None => Leaving::all(data),
+        };
+        let data = match &mut self.watch {
             Some(watch) => watch.pass(data, cx),
             None => data,
-        })
+        };
+        match ends {
+            true => Step::Ended(Some(data), End::UpstreamFailed),
+            false => Step::Data(data),
+        }
     }
 
     /// Everything was passed on: unless we ended it, the connection serves the next exchange. Gives
@@ -152,9 +181,17 @@ impl Flow {
         events.map_or(End::Complete, |events| events.end())
     }
 
+    /// Whether messages may leave otherwise than they came.
+    fn is_edited(&self) -> bool {
+        let messages = self.messages.as_ref();
+        messages.is_some_and(|messages| messages.edits())
+    }
+
     pub(super) fn is_end_stream(&self) -> bool {
         let ended = |(rest, _): &(Inbound, Lease)| rest.is_end_stream();
-        self.held.is_none() && self.upstream.as_ref().is_none_or(ended)
+        // What is held back of a message, or is said in its place, follows the end of the upstream.
+        let open = self.is_edited() && self.upstream.is_some();
+        self.held.is_none() && !open && self.upstream.as_ref().is_none_or(ended)
     }
 
     pub(super) fn size_hint(&self) -> SizeHint {
@@ -162,6 +199,9 @@ impl Flow {
         let Some((rest, _)) = &self.upstream else {
             return SizeHint::with_exact(held);
         };
+        if self.is_edited() {
+            return SizeHint::default();
+        }
         // The length of the rest is what the upstream claims.
         let mut hint = rest.size_hint();
         if let Some(upper) = hint.upper() {

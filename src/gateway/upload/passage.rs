@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http_body::Body;
 use tokio::time::Instant;
 
+use super::judge::Judge;
 use crate::gateway::agree::claim::{Agreement, Inspection, Refused};
 use crate::gateway::outbound::Cut;
 use crate::net::received::Received;
@@ -23,13 +24,13 @@ pub(super) enum Side {
     Upstream,
 }
 
-/// What came of the inspection.
+/// What came of the judgement.
 #[derive(Debug)]
 enum Verdict {
     /// Not all of the body has come.
-    Open(Box<Inspection>),
-    /// The body agrees. What was kept back of it may follow.
-    Agreed(Agreement, Bytes),
+    Open(Judge),
+    /// The body agrees with its claim, if it has one. What was kept back of it may follow.
+    Agreed(Option<Agreement>, Bytes),
     /// It is refused; nothing is left once that has been told.
     Refused(Option<Refused>),
 }
@@ -39,6 +40,8 @@ enum Verdict {
 pub(super) struct Passage {
     /// What is still to come from the client; nothing once the body has ended, or is drained.
     rest: Option<Received>,
+    /// Whether the client was asked for it: one that waits for a `100 Continue` sends nothing before.
+    is_asked_for: bool,
     /// What may be sent next.
     ready: Bytes,
     verdict: Verdict,
@@ -61,17 +64,18 @@ pub(super) struct Passage {
 }
 
 impl Passage {
-    /// A body of which `first` has come already.
+    /// A body of which nothing has been read.
     pub(super) fn new(
-        inspection: Inspection,
-        first: Bytes,
+        judge: Judge,
         rest: Received,
+        is_asked_for: bool,
         received: Arc<AtomicU64>,
     ) -> Passage {
-        let mut passage = Passage {
+        Passage {
             rest: Some(rest),
+            is_asked_for,
             ready: Bytes::new(),
-            verdict: Verdict::Open(Box::new(inspection)),
+            verdict: Verdict::Open(judge),
             received,
             waits_for: Side::Upstream,
             since: Instant::now(),
@@ -81,15 +85,13 @@ impl Passage {
             unsent: false,
             sent: false,
             waker: None,
-        };
-        passage.read(first);
-        passage
+        }
     }
 
     /// Whether the body is refused whatever of it is still to come.
     pub(super) fn is_refuted(&self) -> bool {
         match &self.verdict {
-            Verdict::Open(inspection) => inspection.contradicts(),
+            Verdict::Open(judge) => judge.contradicts(),
             Verdict::Agreed(..) => false,
             Verdict::Refused(_) => true,
         }
@@ -108,8 +110,8 @@ impl Passage {
     /// The id, if it has come already.
     pub(super) fn id(&self) -> Option<Bytes> {
         match &self.verdict {
-            Verdict::Open(inspection) => inspection.id(),
-            Verdict::Agreed(agreement, _) => agreement.id(),
+            Verdict::Open(judge) => judge.inspection().and_then(Inspection::id),
+            Verdict::Agreed(agreement, _) => agreement.as_ref().and_then(Agreement::id),
             Verdict::Refused(refused) => refused.as_ref().and_then(|refused| refused.id.clone()),
         }
     }
@@ -125,11 +127,12 @@ impl Passage {
             .filter(|_| matches!(self.verdict, Verdict::Open(_)))
     }
 
-    /// No more is read of a body that is refused whatever follows. Gives what is known of why.
-    pub(super) fn conclude(&mut self) -> Refused {
+    /// No more is read of a body that does not come to its end. Gives what is known to be wrong with
+    /// it, or else `silence`.
+    pub(super) fn give_up(&mut self, silence: Refusal) -> Refused {
         let refused = match &self.verdict {
-            Verdict::Open(inspection) => inspection.conclude(),
-            Verdict::Agreed(..) | Verdict::Refused(_) => self.refused(BodyFault::Broken.into()),
+            Verdict::Open(judge) => judge.conclude(silence),
+            Verdict::Agreed(..) | Verdict::Refused(_) => self.refused(silence).closing(),
         };
         self.rest = None;
         self.settle(Verdict::Refused(None));
@@ -141,10 +144,14 @@ impl Passage {
         (self.waits_for, self.since)
     }
 
-    /// The answer of the upstream passes before the verdict, unless the body was refused first;
-    /// tells whether it does.
-    pub(super) fn answer(&mut self) -> bool {
-        self.answered = !self.is_refuted();
+    /// An answer has come. Tells whether it passes at once: it waits for the verdict where it is no
+    /// error and might be the answer to something else, and where the body was refused first.
+    pub(super) fn answer(&mut self, is_error: bool) -> bool {
+        let waits = match &self.verdict {
+            Verdict::Open(judge) => !is_error && judge.inspection().is_some(),
+            Verdict::Agreed(..) | Verdict::Refused(_) => false,
+        };
+        self.answered = !waits && !self.is_refuted();
         self.answered
     }
 
@@ -154,9 +161,9 @@ impl Passage {
         self.wake();
     }
 
-    /// What is left of the body; it is not sent any more.
+    /// What is left of the body, and comes; it is not sent any more.
     pub(super) fn take_rest(&mut self) -> Option<Received> {
-        self.rest.take()
+        self.rest.take().filter(|_| self.is_asked_for)
     }
 
     /// The next piece that may be sent; `None` at the proper end.
@@ -164,27 +171,33 @@ impl Passage {
         loop {
             if !self.ready.is_empty() {
                 self.wait_for(Side::Upstream);
+                if matches!(&self.verdict, Verdict::Agreed(_, tail) if tail.is_empty()) {
+                    self.finish();
+                }
                 return Poll::Ready(Some(Ok(std::mem::take(&mut self.ready))));
             }
             match &mut self.verdict {
                 Verdict::Agreed(_, tail) => {
                     let tail = std::mem::take(tail);
-                    self.sent = true;
                     self.wait_for(Side::Upstream);
+                    self.finish();
                     return Poll::Ready((!tail.is_empty()).then_some(Ok(tail)));
                 }
                 Verdict::Refused(_) => return self.cut(),
-                Verdict::Open(inspection) if inspection.contradicts() => return self.cut(),
+                Verdict::Open(judge) if judge.contradicts() => return self.cut(),
                 Verdict::Open(_) => ready!(self.poll_read(cx)),
             }
         }
     }
 
-    /// The verdict. Where nobody sends the body any more, it is read here.
+    /// The verdict, once nothing is left to do for it: what is found good has been sent, unless nobody
+    /// sends the body any more. Then it is read here.
     pub(super) fn poll_verdict(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Refused>> {
         loop {
             match &mut self.verdict {
-                Verdict::Agreed(..) => return Poll::Ready(Ok(())),
+                // Whoever passes an answer on ends the request with it, and with the request what
+                // has not been sent of it.
+                Verdict::Agreed(..) if self.sent || self.unsent => return Poll::Ready(Ok(())),
                 Verdict::Refused(refused) => {
                     let refused = refused.take();
                     let told = refused.unwrap_or_else(|| Refused::new(BodyFault::Broken, None));
@@ -194,7 +207,7 @@ impl Passage {
                     ready!(self.poll_read(cx));
                     self.ready.clear();
                 }
-                Verdict::Open(_) => {
+                Verdict::Agreed(..) | Verdict::Open(_) => {
                     self.waker = Some(cx.waker().clone());
                     return Poll::Pending;
                 }
@@ -213,6 +226,7 @@ impl Passage {
 
     /// Reads one piece of the body, or its end.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.is_asked_for = true;
         let Some(rest) = &mut self.rest else {
             // It is drained, and nobody is left who would be told.
             self.settle(Verdict::Refused(None));
@@ -243,13 +257,14 @@ impl Passage {
         Poll::Ready(())
     }
 
-    fn read(&mut self, piece: Bytes) {
+    /// Takes in a piece that has come.
+    pub(super) fn read(&mut self, piece: Bytes) {
         let length = piece.len() as u64;
         self.received.fetch_add(length, Ordering::Relaxed);
-        let Verdict::Open(inspection) = &mut self.verdict else {
+        let Verdict::Open(judge) = &mut self.verdict else {
             return;
         };
-        match inspection.read(piece) {
+        match judge.read(piece) {
             Ok(passes) => self.ready = passes,
             Err(refused) => {
                 if refused.closes {
@@ -258,8 +273,10 @@ impl Passage {
                 return self.settle(Verdict::Refused(Some(refused)));
             }
         }
-        if inspection.contradicts() {
+        if judge.contradicts() {
             self.refuted_since.get_or_insert_with(Instant::now);
+            // None of it goes on, so that nobody waits for the upstream.
+            self.wait_for(Side::Client);
         }
         // A body of known length is complete for its reader with its last piece, so that this one
         // does not go on before all of it has been judged.
@@ -271,16 +288,23 @@ impl Passage {
     fn end(&mut self) {
         self.rest = None;
         let verdict = match std::mem::replace(&mut self.verdict, Verdict::Refused(None)) {
-            Verdict::Open(inspection) => match inspection.end() {
+            Verdict::Open(judge) => match judge.end() {
                 Ok((agreement, tail)) => Verdict::Agreed(agreement, tail),
                 Err(refused) => Verdict::Refused(Some(refused)),
             },
             settled => settled,
         };
-        if let Verdict::Refused(_) = verdict {
-            self.ready.clear();
+        match verdict {
+            Verdict::Refused(_) => self.ready.clear(),
+            Verdict::Agreed(..) | Verdict::Open(_) => self.wait_for(Side::Upstream),
         }
         self.settle(verdict);
+    }
+
+    /// All of the body has been taken.
+    fn finish(&mut self) {
+        self.sent = true;
+        self.wake();
     }
 
     fn settle(&mut self, verdict: Verdict) {

@@ -6,12 +6,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
 
 use super::streams::{Open, Taking};
+use crate::net::listener::Answer;
 use crate::net::wire::{InFlight, Peer, Watch};
+
+/// What ends an answer of which the client takes nothing.
+const UNTAKEN: &str = "listen.write_idle_timeout";
 
 /// An exchange in flight, before its answer is known.
 #[derive(Debug)]
@@ -50,13 +54,14 @@ impl<S> Tracking<S> {
     /// The answer, which keeps the exchange in flight until it is dropped.
     pub(super) fn around<B>(self, body: B) -> Tracked<B, S>
     where
-        B: Body,
+        B: Answer,
         S: Peer,
     {
         Tracked {
             // The library never asks for a body that is known to be empty.
             has_ended: body.is_end_stream(),
             body,
+            has_paused: false,
             has_failed: false,
             tracking: self,
         }
@@ -65,8 +70,9 @@ impl<S> Tracking<S> {
 
 /// A body that keeps its exchange in flight. The library drops what it has not written yet when it
 /// hears that a body failed; so it hears of that only when what came before is written.
-pub(super) struct Tracked<B, S: Peer> {
+pub(super) struct Tracked<B: Answer, S: Peer> {
     body: B,
+    has_paused: bool,
     has_failed: bool,
     has_ended: bool,
     tracking: Tracking<S>,
@@ -85,33 +91,74 @@ impl fmt::Display for BrokenOff {
 
 impl Error for BrokenOff {}
 
-impl<B: Body<Data = Bytes> + Unpin, S: Peer> Body for Tracked<B, S> {
-    type Data = Bytes;
+/// A piece of an answer on its way through the library.
+#[derive(Debug)]
+pub(super) struct Piece {
+    bytes: Bytes,
+    /// Whose last one it is, where the library may have no room for it.
+    last_of: Option<Arc<Taking>>,
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        if let Some(taking) = &self.last_of
+            && !self.bytes.is_empty()
+        {
+            taking.lost();
+        }
+    }
+}
+
+impl<B: Answer, S: Peer> Body for Tracked<B, S> {
+    type Data = Piece;
     type Error = BrokenOff;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<Result<Frame<Piece>, BrokenOff>>> {
         let this = &mut *self;
-        let taking = this.tracking.taking.as_deref();
+        let taking = this.tracking.taking.as_ref();
         if let Some(taking) = taking {
             taking.taken();
         }
         if !this.has_failed {
-            match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
-                Some(Ok(frame)) => {
+            match Pin::new(&mut this.body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    this.has_ended = this.body.is_end_stream();
+                    let last_of = taking.filter(|_| this.has_ended).cloned();
                     if let Some(taking) = taking {
                         taking.handed();
                     }
-                    this.has_ended = this.body.is_end_stream();
-                    return Poll::Ready(Some(Ok(frame)));
+                    let piece = frame.map_data(|bytes| Piece { bytes, last_of });
+                    return Poll::Ready(Some(Ok(piece)));
                 }
-                None => {
+                Poll::Ready(None) => {
                     this.has_ended = true;
                     return Poll::Ready(None);
                 }
-                Some(Err(_)) => this.has_failed = true,
+                Poll::Ready(Some(Err(_))) => this.has_failed = true,
+                Poll::Pending => {
+                    if !this.has_paused {
+                        this.has_paused = true;
+                        this.tracking.exchange.forget_head();
+                    }
+                    return Poll::Pending;
+                }
             }
         }
         ready!(this.tracking.exchange.poll_written(cx));
@@ -127,10 +174,23 @@ impl<B: Body<Data = Bytes> + Unpin, S: Peer> Body for Tracked<B, S> {
     }
 }
 
-impl<B, S: Peer> Drop for Tracked<B, S> {
+impl<B: Answer, S: Peer> Drop for Tracked<B, S> {
     fn drop(&mut self) {
-        if self.tracking.ends_with_connection && !self.has_ended {
-            self.tracking.exchange.reset_on_drop();
+        let Tracking {
+            exchange,
+            taking,
+            ends_with_connection,
+        } = &self.tracking;
+        // The library drops the piece that there was no room for before the body that it came from.
+        let was_lost = taking.as_ref().is_some_and(|taking| taking.was_lost());
+        if self.has_ended && !was_lost {
+            return;
+        }
+        let given_up =
+            exchange.is_given_up() || taking.as_ref().is_some_and(|taking| taking.was_given_up());
+        self.body.untaken(given_up.then_some(UNTAKEN));
+        if *ends_with_connection {
+            exchange.reset_on_drop();
         }
     }
 }

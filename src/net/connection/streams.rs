@@ -1,7 +1,7 @@
 //! The exchanges of one HTTP/2 connection, each in a task of its own.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub(super) struct Taking {
     origin: Instant,
     /// Since when it has left a piece lying, in milliseconds after the origin; zero if none.
     lies_since_ms: AtomicU64,
+    was_lost: AtomicBool,
+    was_given_up: AtomicBool,
 }
 
 impl Taking {
@@ -45,6 +47,21 @@ impl Taking {
     /// There was room for all that was handed over.
     pub(super) fn taken(&self) {
         self.lies_since_ms.store(0, Ordering::Relaxed);
+    }
+
+    /// There never was room for the last piece.
+    pub(super) fn lost(&self) {
+        self.was_lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there never was room for the last piece.
+    pub(super) fn was_lost(&self) -> bool {
+        self.was_lost.load(Ordering::Relaxed)
+    }
+
+    /// Whether the answer ends because a piece of it lay for too long.
+    pub(super) fn was_given_up(&self) -> bool {
+        self.was_given_up.load(Ordering::Relaxed)
     }
 
     fn lies_for(&self, now: Instant) -> Duration {
@@ -89,6 +106,8 @@ impl Open {
         let taking = Arc::new(Taking {
             origin: tasks.origin,
             lies_since_ms: AtomicU64::new(0),
+            was_lost: AtomicBool::new(false),
+            was_given_up: AtomicBool::new(false),
         });
         tasks.announced = Some(taking.clone());
         taking
@@ -107,6 +126,7 @@ impl Open {
             if taking.lies_for(now) < idle {
                 return !task.is_finished();
             }
+            taking.was_given_up.store(true, Ordering::Relaxed);
             task.abort();
             false
         });

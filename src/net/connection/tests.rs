@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::net::ending::Phase;
+use crate::net::listener::Answer;
 
 /// Only waited for where something is lost.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -24,6 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Hoarder {
     kept: Arc<Mutex<Vec<Received>>>,
     ends: Arc<Mutex<Vec<&'static str>>>,
+}
+
+impl Answer for Full<Bytes> {
+    fn untaken(&mut self, _limit: Option<&'static str>) {}
 }
 
 impl Serve for Hoarder {

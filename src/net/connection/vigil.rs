@@ -144,6 +144,9 @@ impl<S: AsyncRead + AsyncWrite + Peer + Unpin> Vigil<S> {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Order::Leave) => leave(library.as_mut()),
                     Poll::Ready(Order::End(end)) => {
+                        if let End::Untaken = end {
+                            self.watch.give_up();
+                        }
                         if self.between_exchanges() {
                             self.watch.finish(cx);
                         }

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use http_body_util::Full;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::yield_now;
@@ -14,12 +13,6 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 type Kind = Full<Bytes>;
-
-impl Outbound for Kind {
-    fn again(&self) -> Option<Kind> {
-        Some(self.clone())
-    }
-}
 
 #[test]
 fn a_connection_looks_often_enough_and_not_too_often() {

@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use crate::policy::finding::Flaw;
-use crate::policy::plan::{Cache, Catalog, LegacyCache, LegacyScope, Memory, Order, Route};
+use crate::policy::plan::{Cache, Catalog, LegacyCache, LegacyScope, Memory, Order, Protocol};
 use crate::policy::unit::{duration, size};
-use crate::protocol::version::Versions;
 
 use super::Setting;
-use super::key::{self, Key, Shown};
+use super::key::{self, Key, SWITCH, Section, Seen, Shown, word};
 use super::node::{Data, Node};
-use super::protocol::word;
+use super::protocol::no_effect;
 use super::reader::Reader;
 
 pub(super) const MEMORY: &[Key<Memory>] = &[
@@ -99,7 +98,7 @@ const ORDERS: [(&str, Order); 2] = [("upstream", Order::Upstream), ("name", Orde
 const CATALOG: &[Key<Catalog>] = &[
     Key {
         name: "required",
-        read: |c, n, r| r.choice(n, &super::route::SWITCH, &mut c.required),
+        read: |c, n, r| r.choice(n, &SWITCH, &mut c.required),
         show: |c| Shown::value(c.required),
     },
     Key {
@@ -118,6 +117,11 @@ const CATALOG: &[Key<Catalog>] = &[
         show: |c| Shown::value(c.tools_max),
     },
     Key {
+        name: "list_bytes_max",
+        read: |c, n, r| r.size(n, 1..=1 << 30, &mut c.list_bytes_max),
+        show: |c| Shown::value(size(c.list_bytes_max as u64)),
+    },
+    Key {
         name: "lists_max",
         read: |c, n, r| r.count(n, 1..=1_000_000, &mut c.lists_max),
         show: |c| Shown::value(c.lists_max),
@@ -126,14 +130,13 @@ const CATALOG: &[Key<Catalog>] = &[
 
 /// Reads the `cache` of the gateway as a whole.
 pub(super) fn read_memory(node: &Node, memory: &mut Memory, reader: &mut Reader<'_>) {
-    if !key::read(node, "`cache`", MEMORY, memory, reader) {
-        return;
-    }
+    let seen = key::read(node, "`cache`", MEMORY, memory, reader);
     let bytes_max = memory.bytes_max;
-    if memory.entry_bytes_max as u64 <= bytes_max {
+    let known = seen.knows("bytes_max") && seen.knows("entry_bytes_max");
+    if memory.entry_bytes_max as u64 <= bytes_max || !known {
         return;
     }
-    match node.find("entry_bytes_max") {
+    match seen.place("entry_bytes_max") {
         Some(written) => {
             let flaw = Flaw::new(
                 format!(
@@ -143,7 +146,7 @@ pub(super) fn read_memory(node: &Node, memory: &mut Memory, reader: &mut Reader<
                 ),
                 "lower the one or raise the other; what is not written has its default",
             );
-            reader.refuse(&written.place, flaw);
+            reader.refuse(written, flaw);
         }
         // A default gives way to what was written.
         None => memory.entry_bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX),
@@ -151,18 +154,16 @@ pub(super) fn read_memory(node: &Node, memory: &mut Memory, reader: &mut Reader<
 }
 
 /// Reads `cache` of a route or of the defaults: a mapping, or `off`.
-pub(super) fn read(node: &Node, cache: &mut Cache, reader: &mut Reader<'_>) {
-    if let Data::Scalar(scalar) = &node.data
-        && scalar.text == "off"
-    {
-        cache.enabled = false;
+pub(super) fn read(node: &Node, cache: &mut Section<Cache>, reader: &mut Reader<'_>) {
+    cache.value.enabled = !is_off(node);
+    if !cache.value.enabled {
         return;
     }
-    cache.enabled = true;
-    if !key::read(node, "`cache`", CACHE, cache, reader) {
-        return;
-    }
-    if let Some(written) = node.find("refresh_before")
+    cache.read(node, "`cache`", CACHE, reader);
+    let Section { value: cache, seen } = cache;
+    if let Some(written) = seen.place("refresh_before")
+        && seen.knows("refresh_before")
+        && seen.knows("max_ttl")
         && cache.refresh_before >= cache.max_ttl
     {
         let flaw = Flaw::new(
@@ -170,7 +171,7 @@ pub(super) fn read(node: &Node, cache: &mut Cache, reader: &mut Reader<'_>) {
              than `max_ttl`",
             "lower `refresh_before`, or raise `max_ttl`",
         );
-        reader.refuse(&written.place, flaw);
+        reader.refuse(written, flaw);
     }
     if let Some(written) = node.find_path(&["legacy", "ttl"])
         && let Some(legacy) = cache.legacy
@@ -184,23 +185,37 @@ pub(super) fn read(node: &Node, cache: &mut Cache, reader: &mut Reader<'_>) {
     }
 }
 
-/// Reads `catalog` of a route or of the defaults.
+/// Reads `catalog` of a route or of the defaults: a mapping, or `off`.
 pub(super) fn read_catalog(node: &Node, catalog: &mut Catalog, reader: &mut Reader<'_>) {
+    catalog.enabled = !is_off(node);
+    if !catalog.enabled {
+        return;
+    }
     key::read(node, "`catalog`", CATALOG, catalog, reader);
 }
 
-/// Refuses and warns of what the mapping `node` of a route says and its versions do not bear.
-pub(super) fn check(node: &Node, cache: &Cache, versions: Versions, reader: &mut Reader<'_>) {
-    if let Some(catalog) = node.find("catalog")
+/// Refuses and warns of what a route says and its versions do not bear; `route` is what became of the
+/// keys of the route.
+pub(super) fn check(
+    route: &Seen,
+    cache: &Section<Cache>,
+    catalog: &Catalog,
+    protocol: &Section<Protocol>,
+    reader: &mut Reader<'_>,
+) {
+    let versions = protocol.value.versions;
+    if let Some(written) = route.place("catalog").filter(|_| catalog.enabled)
+        && protocol.seen.knows("versions")
         && !versions.serves_modern()
     {
         let flaw = Flaw::new(
             "nothing is enforced by `catalog` where no modern version is listed",
             "remove it, or list a modern version under `protocol.versions`",
         );
-        reader.refuse(&catalog.place, flaw);
+        reader.refuse(written, flaw);
     }
-    let Some(written) = node.find("cache").filter(|_| cache.enabled) else {
+    let Section { value: cache, seen } = cache;
+    let Some(written) = route.place("cache").filter(|_| cache.enabled) else {
         return;
     };
     if !versions.serves_modern() && cache.legacy.is_none() {
@@ -209,17 +224,13 @@ pub(super) fn check(node: &Node, cache: &Cache, versions: Versions, reader: &mut
              whether they may be kept",
             "remove it, or write `legacy: { ttl: …, scope: … }` below it",
         );
-        reader.warn(&written.place, flaw);
+        reader.warn(written, flaw);
     }
-    if let Some(legacy) = written.find("legacy")
+    if let Some(legacy) = seen.place("legacy")
         && cache.legacy.is_some()
         && !versions.serves_legacy()
     {
-        let flaw = Flaw::new(
-            "this has no effect, because no legacy version is listed",
-            "remove it, or list a legacy version",
-        );
-        reader.warn(&legacy.place, flaw);
+        reader.warn(legacy, no_effect("legacy"));
     }
 }
 
@@ -233,56 +244,40 @@ pub(super) fn show_catalog(catalog: &Catalog) -> Shown {
     key::show(CATALOG, catalog)
 }
 
-/// What of a route's cache and catalog is not at its default.
-pub(super) fn settings(route: &Route) -> Vec<Setting> {
-    let mut settings = if route.cache.enabled {
-        key::differences(CACHE, "cache", &route.cache, &Cache::default())
-    } else {
-        vec![Setting {
-            key: "cache".to_owned(),
-            value: "off".to_owned(),
-            default: "on".to_owned(),
-        }]
-    };
-    let catalog = Catalog::default();
-    settings.extend(key::differences(
-        CATALOG,
-        "catalog",
-        &route.catalog,
-        &catalog,
-    ));
-    settings
+/// The setting of a route that has `key` off.
+pub(super) fn off(key: &str) -> Setting {
+    Setting {
+        key: key.to_owned(),
+        value: "off".to_owned(),
+        default: "on".to_owned(),
+    }
 }
 
 /// Reads `cache.legacy`: both of its keys, because neither has a default that anybody could guess;
 /// or `off`.
 fn read_legacy(node: &Node, legacy: &mut Option<LegacyCache>, reader: &mut Reader<'_>) {
-    if let Data::Scalar(scalar) = &node.data
-        && scalar.text == "off"
-    {
+    if is_off(node) {
         *legacy = None;
         return;
     }
     let mut draft = DraftLegacy::default();
-    if !key::read(node, "`legacy`", LEGACY, &mut draft, reader) {
-        return;
+    let seen = key::read(node, "`legacy`", LEGACY, &mut draft, reader);
+    if draft.ttl.is_none() && seen.knows("ttl") {
+        let flaw = Flaw::new(
+            "`legacy` has no `ttl`, and legacy answers have none of their own",
+            "write `ttl: 5m`, or `legacy: off`",
+        );
+        reader.refuse(&node.place, flaw);
     }
-    match (draft.ttl, draft.scope) {
-        (Some(ttl), Some(scope)) => *legacy = Some(LegacyCache { ttl, scope }),
-        (None, Some(_)) => reader.refuse(
-            &node.place,
-            Flaw::new(
-                "`legacy` has no `ttl`, and legacy answers have none of their own",
-                "write `ttl: 5m`, or `legacy: off`",
-            ),
-        ),
-        (_, None) => reader.refuse(
-            &node.place,
-            Flaw::new(
-                "`legacy` has no `scope`, and legacy answers do not say who may be given them",
-                "write `scope: session`, or `scope: public` if they are the same for everybody",
-            ),
-        ),
+    if draft.scope.is_none() && seen.knows("scope") {
+        let flaw = Flaw::new(
+            "`legacy` has no `scope`, and legacy answers do not say who may be given them",
+            "write `scope: session`, or `scope: public` if they are the same for everybody",
+        );
+        reader.refuse(&node.place, flaw);
+    }
+    if let (Some(ttl), Some(scope)) = (draft.ttl, draft.scope) {
+        *legacy = Some(LegacyCache { ttl, scope });
     }
 }
 
@@ -292,6 +287,11 @@ fn show_legacy(legacy: Option<LegacyCache>) -> Shown {
         scope: legacy.map(|legacy| legacy.scope),
     };
     key::show(LEGACY, &draft)
+}
+
+/// Whether it says `off` where a mapping may stand.
+fn is_off(node: &Node) -> bool {
+    matches!(&node.data, Data::Scalar(scalar) if scalar.text == "off")
 }
 
 /// Reads a time, or `off` for zero.

@@ -3,22 +3,19 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::policy::finding::Origin;
+use crate::policy::finding::Flaw;
 use crate::policy::host::parse_address;
 use crate::policy::network::Network;
-use crate::policy::plan::{
-    Bounds, Cache, Catalog, Cors, Deadlines, ForwardedBy, Hosts, Listen, Log, LogFormat, Memory,
-    Origins, Plan, Protocol, Shutdown, Streams,
-};
+use crate::policy::plan::{ForwardedBy, Listen, Log, LogFormat, Memory, Plan, Shutdown};
 use crate::policy::unit::{duration, size};
 
 use super::Setting;
+use super::bounds;
 use super::cache;
-use super::key::{self, Key, Shown};
+use super::key::{self, Key, Section, Seen, Shown, word};
 use super::node::{Data, Node};
-use super::protocol;
 use super::reader::Reader;
-use super::route::{self, DraftRoute, read_hosts, read_origins};
+use super::route::{self, DraftRoute, TERMS, Terms};
 use super::stream;
 use super::tls;
 use super::upstream::{self, DraftUpstream, Target};
@@ -26,18 +23,16 @@ use super::upstream::{self, DraftUpstream, Target};
 /// What was read so far, on top of the defaults.
 #[derive(Default)]
 pub(super) struct Draft {
-    pub(super) listen: Listen,
-    pub(super) status: Status,
-    pub(super) admin: Admin,
+    pub(super) listen: Section<Listen>,
+    pub(super) status: Section<Status>,
+    pub(super) admin: Section<Admin>,
     pub(super) log: Log,
     pub(super) memory: Memory,
     pub(super) shutdown: Shutdown,
     pub(super) defaults: Defaults,
-    /// Where the addresses were written, if they were.
-    pub(super) listen_origin: Option<Origin>,
-    pub(super) status_origin: Option<Origin>,
-    pub(super) admin_origin: Option<Origin>,
     pub(super) upstreams: Vec<DraftUpstream>,
+    /// Whether there may be upstreams whose names could not be read.
+    pub(super) lacks_upstreams: bool,
     pub(super) routes: Vec<DraftRoute>,
 }
 
@@ -68,18 +63,11 @@ impl Default for Admin {
 }
 
 /// What routes and upstreams have unless they say otherwise.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Defaults {
-    pub(super) protocol: Protocol,
-    pub(super) bounds: Bounds,
-    pub(super) streams: Streams,
-    pub(super) deadline: Deadlines,
-    pub(super) cache: Cache,
-    pub(super) catalog: Catalog,
-    pub(super) hosts: Option<Hosts>,
-    pub(super) origins: Option<Origins>,
-    pub(super) cors: Cors,
+    pub(super) terms: Terms,
     pub(super) upstream: Target,
+    pub(super) seen: Seen,
 }
 
 /// The keys that only the gateway file has.
@@ -91,33 +79,18 @@ pub(super) const GATEWAY_KEYS: [&str; 7] = [
 pub(super) const ROOT: &[Key<Draft>] = &[
     Key {
         name: "listen",
-        read: |d, n, r| {
-            key::read(n, "`listen`", LISTEN, &mut d.listen, r);
-            d.listen_origin = n
-                .find("address")
-                .map(|address| Origin::from(&address.place));
-        },
-        show: |d| key::show(LISTEN, &d.listen),
+        read: read_listen,
+        show: |d| key::show(LISTEN, &d.listen.value),
     },
     Key {
         name: "status",
-        read: |d, n, r| {
-            key::read(n, "`status`", STATUS, &mut d.status, r);
-            d.status_origin = n
-                .find("address")
-                .map(|address| Origin::from(&address.place));
-        },
-        show: |d| key::show(STATUS, &d.status),
+        read: |d, n, r| d.status.read(n, "`status`", STATUS, r),
+        show: |d| key::show(STATUS, &d.status.value),
     },
     Key {
         name: "admin",
-        read: |d, n, r| {
-            key::read(n, "`admin`", ADMIN, &mut d.admin, r);
-            d.admin_origin = n
-                .find("address")
-                .map(|address| Origin::from(&address.place));
-        },
-        show: |d| key::show(ADMIN, &d.admin),
+        read: |d, n, r| d.admin.read(n, "`admin`", ADMIN, r),
+        show: |d| key::show(ADMIN, &d.admin.value),
     },
     Key {
         name: "log",
@@ -140,14 +113,8 @@ pub(super) const ROOT: &[Key<Draft>] = &[
     },
     Key {
         name: "defaults",
-        read: |d, n, r| {
-            let keys = DEFAULTS;
-            if key::read(n, "`defaults`", keys, &mut d.defaults, r) {
-                let header_bytes_max = d.listen.header_bytes_max;
-                protocol::check_bounds(n, &d.defaults.bounds, header_bytes_max, r);
-            }
-        },
-        show: |d| key::show(DEFAULTS, &d.defaults),
+        read: read_defaults,
+        show: |_| show_defaults(),
     },
     Key {
         name: "upstreams",
@@ -233,7 +200,7 @@ const LISTEN: &[Key<Listen>] = &[
     Key {
         name: "forwarded",
         read: |l, n, r| r.choice(n, &FORWARDED_BY, &mut l.forwarded),
-        show: |l| Shown::value(protocol::word(&FORWARDED_BY, l.forwarded)),
+        show: |l| Shown::value(word(&FORWARDED_BY, l.forwarded)),
     },
     Key {
         name: "tls",
@@ -289,7 +256,7 @@ const LOG: &[Key<Log>] = &[
     Key {
         name: "access",
         read: |l, n, r| r.choice(n, &LOG_FORMATS, &mut l.access),
-        show: |l| Shown::value(protocol::word(&LOG_FORMATS, l.access)),
+        show: |l| Shown::value(word(&LOG_FORMATS, l.access)),
     },
     Key {
         name: "file",
@@ -314,70 +281,67 @@ fn read_log_file(log: &mut Log, node: &Node, reader: &mut Reader<'_>) {
     }
 }
 
-const DEFAULTS: &[Key<Defaults>] = &[
-    Key {
-        name: "protocol",
-        read: |d, n, r| protocol::read(n, &mut d.protocol, r),
-        show: |_| Shown::value("as `routes[].protocol`"),
+/// Reads `listen`, and holds its values against each other.
+fn read_listen(draft: &mut Draft, node: &Node, reader: &mut Reader<'_>) {
+    let listen = &mut draft.listen;
+    listen.read(node, "`listen`", LISTEN, reader);
+    let Section { value, seen } = listen;
+    let (all, one) = ("connections_max", "connections_per_source_max");
+    if value.connections_per_source_max > value.connections_max
+        && seen.knows(all)
+        && seen.knows(one)
+        && let Some(place) = seen.place(one)
+    {
+        let cause = format!(
+            "`{one}` is {} and could never be reached, because `{all}` is {}",
+            value.connections_per_source_max, value.connections_max
+        );
+        let hint = "lower the one or raise the other; what is not written has its default";
+        reader.refuse(place, Flaw::new(cause, hint));
+    }
+    if value.trusted_proxies.is_empty()
+        && let Some(place) = seen.place("forwarded")
+    {
+        let flaw = Flaw::new(
+            "this has no effect, because no proxy is believed",
+            "list the proxies under `trusted_proxies`, or remove it",
+        );
+        reader.warn(place, flaw);
+    }
+}
+
+/// What `defaults` has for upstreams, beside [`TERMS`] for routes.
+const UPSTREAM: &[Key<Target>] = &[Key {
+    name: "upstream",
+    read: |target, n, r| {
+        key::read(n, "`defaults.upstream`", upstream::DEFAULTS, target, r);
     },
-    Key {
-        name: "bounds",
-        read: |d, n, r| {
-            key::read(n, "`bounds`", protocol::BOUNDS, &mut d.bounds, r);
-        },
-        show: |_| Shown::value("as `routes[].bounds`"),
-    },
-    Key {
-        name: "streams",
-        read: |d, n, r| stream::read_streams(n, &mut d.streams, r),
-        show: |_| Shown::value("as `routes[].streams`"),
-    },
-    Key {
-        name: "deadline",
-        read: |d, n, r| stream::read_deadlines(n, &mut d.deadline, r),
-        show: |_| Shown::value("as `routes[].deadline`"),
-    },
-    Key {
-        name: "cache",
-        read: |d, n, r| cache::read(n, &mut d.cache, r),
-        show: |_| Shown::value("as `routes[].cache`"),
-    },
-    Key {
-        name: "catalog",
-        read: |d, n, r| cache::read_catalog(n, &mut d.catalog, r),
-        show: |_| Shown::value("as `routes[].catalog`"),
-    },
-    Key {
-        name: "hosts",
-        read: |d, n, r| read_hosts(n, &mut d.hosts, r),
-        show: |_| Shown::value("as `routes[].hosts`"),
-    },
-    Key {
-        name: "origins",
-        read: |d, n, r| read_origins(n, &mut d.origins, r),
-        show: |_| Shown::value("as `routes[].origins`"),
-    },
-    Key {
-        name: "cors",
-        read: |d, n, r| {
-            key::read(n, "`cors`", route::CORS, &mut d.cors, r);
-        },
-        show: |_| Shown::value("as `routes[].cors`"),
-    },
-    Key {
-        name: "upstream",
-        read: |d, n, r| {
-            key::read(
-                n,
-                "`defaults.upstream`",
-                upstream::DEFAULTS,
-                &mut d.upstream,
-                r,
-            );
-        },
-        show: |_| Shown::value("as `upstreams.NAME`, without `url`"),
-    },
-];
+    show: |_| Shown::value("as `upstreams.NAME`, without `url`"),
+}];
+
+fn read_defaults(draft: &mut Draft, node: &Node, reader: &mut Reader<'_>) {
+    let Defaults {
+        terms,
+        upstream,
+        seen,
+    } = &mut draft.defaults;
+    let mut tables: [&mut dyn key::Table; 2] =
+        [&mut (TERMS, &mut *terms), &mut (UPSTREAM, upstream)];
+    seen.add(key::read_tables(node, "`defaults`", &mut tables, reader));
+    bounds::check(&terms.bounds, &draft.listen, reader);
+}
+
+/// The keys of `defaults`; each has the default of what it is the default of.
+fn show_defaults() -> Shown {
+    let terms = TERMS.iter().map(|key| {
+        let name = key.name;
+        (name, Shown::value(format!("as `routes[].{name}`")))
+    });
+    let upstream = UPSTREAM
+        .iter()
+        .map(|key| (key.name, (key.show)(&Target::default())));
+    Shown::Keys(terms.chain(upstream).collect())
+}
 
 /// What of the gateway as a whole is not at its default.
 pub(super) fn settings(plan: &Plan) -> Vec<Setting> {
@@ -385,29 +349,18 @@ pub(super) fn settings(plan: &Plan) -> Vec<Setting> {
         address: plan.status,
     };
     let mut settings = key::differences(LISTEN, "listen", &plan.listen, &Listen::default());
-    settings.extend(key::differences(
-        STATUS,
-        "status",
-        &status,
-        &Status::default(),
-    ));
+    let default = Status::default();
+    settings.extend(key::differences(STATUS, "status", &status, &default));
     let admin = Admin {
         address: plan.admin,
     };
     settings.extend(key::differences(ADMIN, "admin", &admin, &Admin::default()));
     settings.extend(key::differences(LOG, "log", &plan.log, &Log::default()));
-    settings.extend(key::differences(
-        cache::MEMORY,
-        "cache",
-        &plan.memory,
-        &Memory::default(),
-    ));
-    let shutdown = Shutdown::default();
-    settings.extend(key::differences(
-        stream::SHUTDOWN,
-        "shutdown",
-        &plan.shutdown,
-        &shutdown,
-    ));
+    let default = Memory::default();
+    let memory = key::differences(cache::MEMORY, "cache", &plan.memory, &default);
+    settings.extend(memory);
+    let default = Shutdown::default();
+    let shutdown = key::differences(stream::SHUTDOWN, "shutdown", &plan.shutdown, &default);
+    settings.extend(shutdown);
     settings
 }

@@ -1,6 +1,7 @@
 //! `pin` of a route: the lock file is read when the policy is, so that what is wrong with it is told
 //! with everything else.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,9 +10,8 @@ use crate::policy::pin::{Lock, OnChange, Pin};
 use crate::policy::plan::Route;
 
 use super::Setting;
-use super::key::{self, Key, Shown};
+use super::key::{self, Key, Shown, word};
 use super::node::Node;
-use super::protocol::word;
 use super::reader::Reader;
 
 /// What the keys of `pin` say.
@@ -52,18 +52,22 @@ const PIN: &[Key<DraftPin>] = &[
 /// Reads `pin` of a route and the file that it names.
 pub(super) fn read(node: &Node, pin: &mut Option<Pin>, reader: &mut Reader<'_>) {
     let mut draft = DraftPin::default();
-    if !key::read(node, "`pin`", PIN, &mut draft, reader) {
-        return;
-    }
-    let (Some(file), Some(written)) = (draft.file, node.find("file")) else {
+    let seen = key::read(node, "`pin`", PIN, &mut draft, reader);
+    if seen.lacks("file") {
         let flaw = Flaw::new(
             "`pin` names no file",
             "write `pin: { file: weather.lock.json }` with a file that `weirgate pin` wrote",
         );
         reader.refuse(&node.place, flaw);
+    }
+    let (Some(file), Some(written)) = (draft.file, seen.place("file")) else {
         return;
     };
-    match Lock::open(&file) {
+    let lock = match reader.reads_locks {
+        true => Lock::open(&file),
+        false => Ok(Lock::new("", BTreeMap::new())),
+    };
+    match lock {
         Ok(lock) => {
             *pin = Some(Pin {
                 lock: Arc::new(lock),
@@ -71,7 +75,7 @@ pub(super) fn read(node: &Node, pin: &mut Option<Pin>, reader: &mut Reader<'_>) 
                 on_change: draft.on_change,
             });
         }
-        Err(flaw) => reader.refuse(&written.place, flaw),
+        Err(flaw) => reader.refuse(written, flaw),
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Reader<'a> {
     /// The variables that `{env: NAME}` may name; an argument, so that tests need no process-wide
     /// state.
     pub(super) environment: &'a dyn Fn(&str) -> Option<OsString>,
+    /// Whether lock files are read. They are not where they are about to be written.
+    pub(super) reads_locks: bool,
 }
 
 impl Reader<'_> {

@@ -5,51 +5,49 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use crate::policy::finding::{self, Errors, Finding, Flaw, Origin, shown};
+use crate::policy::finding::{self, Errors, Flaw, Origin, shown};
 use crate::policy::host::{address, is_loopback};
 use crate::policy::plan::{Hosts, Origins, Pass, Plan, Route, Upstream};
 use crate::policy::url::Url;
 
 use super::gateway::Draft;
-use super::key::suggest;
+use super::key::{Seen, suggest};
 use super::reader::Reader;
-use super::route::{DraftRoute, Terms};
+use super::route::{DraftRoute, Endpoint, Terms};
 use super::upstream::{self, DraftUpstream, Target};
 use super::{Addresses, Policy};
 
-/// The plan of what was read. `complete` says whether every file was.
+/// The plan of what was read.
 pub(super) fn resolve(
     mut draft: Draft,
     addresses: Addresses,
-    complete: bool,
     mut reader: Reader<'_>,
 ) -> Result<Policy, Errors> {
-    override_addresses(&mut draft, addresses);
+    let origins = settle_addresses(&mut draft, addresses);
+    warn_of_admin(&draft, origins.admin.as_ref(), &mut reader);
     // The gateway file was read first, but the routes keep the order of the files.
     draft.routes.sort_by_key(|route| route.origin.rank());
-    check_addresses(&draft, &mut reader);
+    check_addresses(&draft, origins, &mut reader);
     warn_of_exposure(&draft, &mut reader);
-    warn_of_admin(&draft, &mut reader);
-    let listen = draft.listen.address;
+    let listen = draft.listen.value.address;
     for route in &mut draft.routes {
         settle(&mut route.terms, listen);
     }
+    check_cors(&draft, &mut reader);
     check_overlaps(&draft.routes, &mut reader);
-    if complete && draft.routes.is_empty() && reader.findings.is_empty() {
-        let flaw = Flaw::new(
-            "the policy has no route",
-            "write `routes:` with one route at least",
-        );
-        reader.findings.push(Finding::argument("policy", flaw));
-    }
-    let routes = link(draft.routes, draft.upstreams, complete, &mut reader);
+    let routes = link(
+        draft.routes,
+        draft.upstreams,
+        draft.lacks_upstreams,
+        &mut reader,
+    );
     Errors::none_in(reader.findings)?;
     let mut warnings = reader.warnings;
     finding::sort(&mut warnings);
     let plan = Plan {
-        listen: draft.listen,
-        status: draft.status.address,
-        admin: draft.admin.address,
+        listen: draft.listen.value,
+        status: draft.status.value.address,
+        admin: draft.admin.value.address,
         log: draft.log,
         memory: draft.memory,
         shutdown: draft.shutdown,
@@ -66,6 +64,7 @@ pub(super) fn single(url: Url, addresses: Addresses) -> Result<Policy, Errors> {
         findings: Vec::new(),
         warnings: Vec::new(),
         environment: &|_| None,
+        reads_locks: true,
     };
     if !url.names_path {
         reader.warn(origin.clone(), upstream::no_path());
@@ -77,30 +76,46 @@ pub(super) fn single(url: Url, addresses: Addresses) -> Result<Policy, Errors> {
         upstream: Target::of(url).upstream(NAME),
     });
     draft.routes.push(DraftRoute {
-        terms: Terms {
+        endpoint: Endpoint {
             name: NAME.to_owned(),
             upstream: NAME.to_owned(),
-            ..Terms::default()
+            ..Endpoint::default()
         },
+        terms: Terms::default(),
+        seen: Seen::default(),
         origin: origin.clone(),
         upstream_origin: origin,
-        well: true,
     });
-    resolve(draft, addresses, true, reader)
+    resolve(draft, addresses, reader)
 }
 
-fn override_addresses(draft: &mut Draft, addresses: Addresses) {
-    if let Some(address) = addresses.listen {
-        draft.listen.address = address;
-        draft.listen_origin = Some(Origin::Argument("--listen".to_owned()));
-    }
-    if let Some(address) = addresses.status {
-        draft.status.address = address;
-        draft.status_origin = Some(Origin::Argument("--status".to_owned()));
-    }
-    if let Some(address) = addresses.admin {
-        draft.admin.address = Some(address);
-        draft.admin_origin = Some(Origin::Argument("--admin".to_owned()));
+/// Where our addresses were written, if they were.
+struct AddressOrigins {
+    listen: Option<Origin>,
+    status: Option<Origin>,
+    admin: Option<Origin>,
+}
+
+/// Puts the addresses of the command line over those of the files.
+fn settle_addresses(draft: &mut Draft, addresses: Addresses) -> AddressOrigins {
+    let settle = |over: Option<SocketAddr>, flag: &str, seen: &mut Seen| {
+        if over.is_none() {
+            return seen.place("address").map(Origin::from);
+        }
+        seen.settle("address");
+        Some(Origin::Argument(flag.to_owned()))
+    };
+    let (listen, status, admin) = (&mut draft.listen, &mut draft.status, &mut draft.admin);
+    let address = &mut listen.value.address;
+    *address = addresses.listen.unwrap_or(*address);
+    let address = &mut status.value.address;
+    *address = addresses.status.unwrap_or(*address);
+    let address = &mut admin.value.address;
+    *address = addresses.admin.or(*address);
+    AddressOrigins {
+        listen: settle(addresses.listen, "--listen", &mut listen.seen),
+        status: settle(addresses.status, "--status", &mut status.seen),
+        admin: settle(addresses.admin, "--admin", &mut admin.seen),
     }
 }
 
@@ -119,9 +134,12 @@ fn settle(terms: &mut Terms, listen: SocketAddr) {
 }
 
 /// Refuses addresses that cannot both be listened on, and upstreams that lead back to us.
-fn check_addresses(draft: &Draft, reader: &mut Reader<'_>) {
-    check_clashes(draft, reader);
-    let listen = draft.listen.address;
+fn check_addresses(draft: &Draft, origins: AddressOrigins, reader: &mut Reader<'_>) {
+    check_clashes(draft, origins, reader);
+    if !draft.listen.seen.knows("address") {
+        return;
+    }
+    let listen = draft.listen.value.address;
     for upstream in &draft.upstreams {
         let Some(target) = &upstream.upstream else {
             continue;
@@ -147,36 +165,40 @@ fn check_addresses(draft: &Draft, reader: &mut Reader<'_>) {
 }
 
 /// Refuses two addresses of ours that are one.
-fn check_clashes(draft: &Draft, reader: &mut Reader<'_>) {
-    let listen = ("listen", draft.listen.address, &draft.listen_origin);
-    let status = ("status", draft.status.address, &draft.status_origin);
-    let admin = draft.admin.address;
-    let admin = admin.map(|address| ("admin", address, &draft.admin_origin));
+fn check_clashes(draft: &Draft, origins: AddressOrigins, reader: &mut Reader<'_>) {
+    let (listen, status, admin) = (&draft.listen, &draft.status, &draft.admin);
+    let (a, b, c) = (
+        listen.value.address,
+        status.value.address,
+        admin.value.address,
+    );
+    let listen = ("listen", Some(a), &listen.seen, origins.listen);
+    let status = ("status", Some(b), &status.seen, origins.status);
+    let admin = ("admin", c, &admin.seen, origins.admin);
     let meets = |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() || b.is_unspecified();
-    let pairs = [
-        Some((listen, status)),
-        admin.map(|admin| (listen, admin)),
-        admin.map(|admin| (status, admin)),
-    ];
-    for ((first, a, a_origin), (second, b, b_origin)) in pairs.into_iter().flatten() {
-        if a.port() == 0 || a.port() != b.port() || !meets(a.ip(), b.ip()) {
+    for (first, second) in [(&listen, &status), (&listen, &admin), (&status, &admin)] {
+        let (Some(a), Some(b)) = (first.1, second.1) else {
+            continue;
+        };
+        let known = first.2.knows("address") && second.2.knows("address");
+        if !known || a.port() == 0 || a.port() != b.port() || !meets(a.ip(), b.ip()) {
             continue;
         }
-        let origin = b_origin.clone().or_else(|| a_origin.clone());
-        let flaw = Flaw::new(
-            format!("`{first}` ({a}) and `{second}` ({b}) are the same address"),
-            "give them different ports",
+        let cause = format!(
+            "`{}` ({a}) and `{}` ({b}) are the same address",
+            first.0, second.0
         );
+        let origin = second.3.clone().or_else(|| first.3.clone());
         let origin = origin.unwrap_or_else(|| Origin::Argument("policy".to_owned()));
-        reader.refuse(origin, flaw);
+        reader.refuse(origin, Flaw::new(cause, "give them different ports"));
     }
 }
 
 /// Warns where other machines could look at what the gateway remembers, and purge it.
-fn warn_of_admin(draft: &Draft, reader: &mut Reader<'_>) {
-    if let Some(address) = draft.admin.address
+fn warn_of_admin(draft: &Draft, origin: Option<&Origin>, reader: &mut Reader<'_>) {
+    if let Some(address) = draft.admin.value.address
         && !address.ip().is_loopback()
-        && let Some(origin) = &draft.admin_origin
+        && let Some(origin) = origin
     {
         let flaw = Flaw::new(
             format!(
@@ -191,7 +213,7 @@ fn warn_of_admin(draft: &Draft, reader: &mut Reader<'_>) {
 
 /// Warns where the gateway can be reached from other machines and nobody said by which names.
 fn warn_of_exposure(draft: &Draft, reader: &mut Reader<'_>) {
-    let listen = draft.listen.address;
+    let listen = draft.listen.value.address;
     let open: Vec<&DraftRoute> = draft
         .routes
         .iter()
@@ -209,13 +231,36 @@ fn warn_of_exposure(draft: &Draft, reader: &mut Reader<'_>) {
     };
     let flaw = Flaw::new(
         format!(
-            "the gateway listens on {listen}, and the route `{}`{others} answers to any `Host`",
-            first.terms.name
+            "the gateway listens on {listen}, and {}{others} answers to any `Host`",
+            first.called()
         ),
         "write `hosts: [ … ]` with the names that clients use (for all routes under `defaults`), or \
          `hosts: any` if it is meant",
     );
     reader.warn(first.origin.clone(), flaw);
+}
+
+/// Refuses `cors` where no page is let in, and warns where no route makes use of that of `defaults`.
+fn check_cors(draft: &Draft, reader: &mut Reader<'_>) {
+    let lets_in = |route: &DraftRoute| route.terms.origins != Some(Origins::None);
+    for route in draft.routes.iter().filter(|route| !lets_in(route)) {
+        // Where the address is not known, it is taken for loopback, and pages are let in.
+        if let Some(place) = route.seen.place("cors")
+            && route.seen.knows("origins")
+        {
+            let cause = "nothing is allowed by `cors` where `origins` is `none`, as it is without \
+                         being written unless the gateway listens on loopback";
+            let hint = "list the origins of the pages under `origins`, or remove `cors`";
+            reader.refuse(place, Flaw::new(cause, hint));
+        }
+    }
+    if let Some(place) = draft.defaults.seen.place("cors")
+        && !draft.routes.iter().any(lets_in)
+    {
+        let cause = "this has no effect, because `origins` of every route is `none`";
+        let hint = "list the origins of the pages under `origins`, or remove `cors`";
+        reader.warn(place, Flaw::new(cause, hint));
+    }
 }
 
 /// Refuses two routes of which a request could mean either.
@@ -229,8 +274,8 @@ fn check_overlaps(routes: &[DraftRoute], reader: &mut Reader<'_>) {
         names: HashMap<&'r str, &'r DraftRoute>,
     }
     let mut paths: HashMap<&str, Taken<'_>> = HashMap::new();
-    for route in routes.iter().filter(|route| route.well) {
-        let taken = paths.entry(&route.terms.path).or_default();
+    for route in routes.iter().filter(|route| route.is_placed()) {
+        let taken = paths.entry(&route.endpoint.path).or_default();
         let other = match &route.terms.hosts {
             None | Some(Hosts::Any) => taken.first,
             Some(Hosts::Loopback) => taken.any.or(taken.loopback).or(taken.loopback_name),
@@ -270,26 +315,26 @@ fn check_overlaps(routes: &[DraftRoute], reader: &mut Reader<'_>) {
 fn overlap(route: &DraftRoute, other: &DraftRoute) -> Flaw {
     Flaw::new(
         format!(
-            "the routes `{}` and `{}` ({}) both answer to the path {} on the same host",
-            route.terms.name,
-            other.terms.name,
+            "{} and {} ({}) both answer to the path {} on the same host",
+            route.called(),
+            other.called(),
             other.origin,
-            shown(&route.terms.path)
+            shown(&route.endpoint.path)
         ),
         "give them different paths, or `hosts` that have nothing in common",
     )
 }
 
-/// Gives each route its upstream.
+/// Gives each route its upstream. `lacks_some` says that there may be upstreams that could not be read.
 fn link(
     drafts: Vec<DraftRoute>,
     upstreams: Vec<DraftUpstream>,
-    complete: bool,
+    lacks_some: bool,
     reader: &mut Reader<'_>,
 ) -> Vec<Arc<Route>> {
     let used: HashSet<&str> = drafts
         .iter()
-        .map(|route| route.terms.upstream.as_str())
+        .map(|route| route.endpoint.upstream.as_str())
         .collect();
     let mut targets: HashMap<String, Option<Arc<Upstream>>> = HashMap::new();
     for upstream in upstreams {
@@ -304,36 +349,21 @@ fn link(
     }
     let mut routes = Vec::new();
     let endpoints = endpoints(&drafts, &targets);
-    for DraftRoute {
-        terms,
-        origin,
-        upstream_origin,
-        well,
-    } in drafts
-    {
-        match targets.get(&terms.upstream) {
+    for draft in drafts {
+        match targets.get(&draft.endpoint.upstream) {
             Some(Some(upstream)) => {
-                let pass = terms.pass.then(|| Pass {
-                    endpoints: endpoints
-                        .get(&server(upstream))
-                        .cloned()
-                        .unwrap_or_default(),
-                });
-                if let Some(pass) = &pass
-                    && well
-                    && pass.reaches_endpoint(&terms.path)
-                {
-                    reader.refuse(origin, unread(&terms.name));
-                }
-                routes.push(Arc::new(route(terms, pass, Arc::clone(upstream))));
+                let endpoints = endpoints.get(&server(upstream));
+                routes.push(Arc::new(route(draft, upstream, endpoints, reader)));
             }
             // Its own flaw was reported.
             Some(None) => {}
-            // It may stand in the file that could not be read, or was not named at all.
-            None if !complete || (terms.upstream.is_empty() && !well) => {}
+            // It may be one that could not be read, or was not named at all.
+            None if lacks_some || draft.seen.lacks("upstream") || !draft.seen.knows("upstream") => {
+            }
             None => {
-                let flaw = unknown_upstream(&terms.upstream, targets.keys().map(String::as_str));
-                reader.refuse(upstream_origin, flaw);
+                let known = targets.keys().map(String::as_str);
+                let flaw = unknown_upstream(&draft.endpoint.upstream, known);
+                reader.refuse(draft.upstream_origin, flaw);
             }
         }
     }
@@ -365,8 +395,8 @@ fn endpoints(
     targets: &HashMap<String, Option<Arc<Upstream>>>,
 ) -> HashMap<Server, Vec<String>> {
     let mut endpoints: HashMap<Server, Vec<String>> = HashMap::new();
-    for draft in drafts.iter().filter(|draft| !draft.terms.pass) {
-        if let Some(Some(upstream)) = targets.get(&draft.terms.upstream) {
+    for draft in drafts.iter().filter(|draft| draft.passes() == Some(false)) {
+        if let Some(Some(upstream)) = targets.get(&draft.endpoint.upstream) {
             let paths = endpoints.entry(server(upstream)).or_default();
             if !paths.contains(&upstream.path) {
                 paths.push(upstream.path.clone());
@@ -376,11 +406,12 @@ fn endpoints(
     endpoints
 }
 
-fn unread(name: &str) -> Flaw {
+fn unread(draft: &DraftRoute) -> Flaw {
     Flaw::new(
         format!(
-            "the route `{name}` passes requests through to the MCP endpoint of its upstream, where \
-             nobody would have read them"
+            "{} passes requests through to the MCP endpoint of its upstream, where \
+             nobody would have read them",
+            draft.called()
         ),
         "choose another path, or remove `pass`",
     )
@@ -408,22 +439,40 @@ fn unknown_upstream<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Fla
     Flaw::new(format!("there is no upstream {}", shown(name)), hint)
 }
 
-fn route(terms: Terms, pass: Option<Pass>, upstream: Arc<Upstream>) -> Route {
+/// The route that was read. `endpoints` are those of its server, to which nothing may pass unread.
+fn route(
+    draft: DraftRoute,
+    upstream: &Arc<Upstream>,
+    endpoints: Option<&Vec<String>>,
+    reader: &mut Reader<'_>,
+) -> Route {
+    let pass = (draft.passes() == Some(true)).then(|| Pass {
+        endpoints: endpoints.cloned().unwrap_or_default(),
+    });
+    if let Some(pass) = &pass
+        && draft.seen.knows("path")
+        && pass.reaches_endpoint(&draft.endpoint.path)
+    {
+        reader.refuse(draft.origin.clone(), unread(&draft));
+    }
+    let DraftRoute {
+        endpoint, terms, ..
+    } = draft;
     Route {
-        name: terms.name,
-        path: terms.path,
+        name: endpoint.name,
+        path: endpoint.path,
         pass,
         // Settled before; the stricter of the two where it was not.
         hosts: terms.hosts.unwrap_or(Hosts::Loopback),
         origins: terms.origins.unwrap_or(Origins::None),
         cors: terms.cors,
-        upstream,
-        protocol: terms.protocol,
-        bounds: terms.bounds,
+        upstream: Arc::clone(upstream),
+        protocol: terms.protocol.value,
+        bounds: terms.bounds.value,
         streams: terms.streams,
         deadline: terms.deadline,
-        cache: terms.cache,
+        cache: terms.cache.value,
         catalog: terms.catalog,
-        pin: terms.pin,
+        pin: endpoint.pin,
     }
 }

@@ -1,119 +1,164 @@
 //! `routes`: which path and host leads to which upstream, and what is accepted there.
 
-use crate::policy::finding::{Flaw, Origin, shown};
+use std::fmt;
+
+use crate::policy::finding::{Flaw, Origin, Place, shown};
 use crate::policy::host::{parse_host, parse_origin, parse_pass_path, parse_route_path};
 use crate::policy::pin::Pin;
 use crate::policy::plan::{
     Bounds, Cache, Catalog, Cors, Deadlines, Hosts, Origins, Protocol, Route, Streams,
 };
-use crate::policy::unit::duration;
 
+use super::Setting;
+use super::bounds::{self, BOUNDS};
 use super::cache;
-use super::gateway::Draft;
-use super::key::{self, Key, Shown};
+use super::cors::CORS;
+use super::gateway::{Defaults, Draft};
+use super::key::{self, Key, SWITCH, Section, Seen, Shown};
 use super::node::{Data, Node};
 use super::pin;
-use super::protocol;
+use super::protocol::{self, PROTOCOL};
 use super::reader::Reader;
-use super::stream;
+use super::stream::{self, DEADLINES, STREAMS};
 
 /// Most routes of one policy, whatever the number of its files.
 const ROUTES_MAX: usize = 10_000;
 
 /// A route as it was read.
 pub(super) struct DraftRoute {
+    pub(super) endpoint: Endpoint,
     pub(super) terms: Terms,
+    pub(super) seen: Seen,
     /// Where its name stands.
     pub(super) origin: Origin,
     /// Where its upstream is named.
     pub(super) upstream_origin: Origin,
-    /// Whether it was read without a flaw.
-    pub(super) well: bool,
 }
 
-/// What the keys of one route say.
-#[derive(Clone)]
-pub(super) struct Terms {
+impl DraftRoute {
+    /// Whether it is known what it answers to.
+    pub(super) fn is_placed(&self) -> bool {
+        self.seen.knows("path") && self.seen.knows("hosts")
+    }
+
+    /// Whether requests pass through unread; absent where that is not known.
+    pub(super) fn passes(&self) -> Option<bool> {
+        self.seen.knows("pass").then_some(self.endpoint.pass)
+    }
+
+    /// What it is called in messages.
+    pub(super) fn called(&self) -> impl fmt::Display {
+        match self.endpoint.name.as_str() {
+            "" => "a route without a name".to_owned(),
+            name => format!("the route `{name}`"),
+        }
+    }
+}
+
+/// What makes a route this one.
+pub(super) struct Endpoint {
     pub(super) name: String,
     /// Whether requests pass through unread.
     pub(super) pass: bool,
     pub(super) path: String,
     pub(super) upstream: String,
-    /// Absent where neither the route nor the defaults say; then the address decides.
-    pub(super) hosts: Option<Hosts>,
-    pub(super) origins: Option<Origins>,
-    pub(super) cors: Cors,
-    pub(super) protocol: Protocol,
-    pub(super) bounds: Bounds,
-    pub(super) streams: Streams,
-    pub(super) deadline: Deadlines,
-    pub(super) cache: Cache,
-    pub(super) catalog: Catalog,
     pub(super) pin: Option<Pin>,
 }
 
-impl Default for Terms {
+impl Default for Endpoint {
     fn default() -> Self {
-        Terms {
+        Endpoint {
             name: String::new(),
             pass: false,
             path: Route::PATH.to_owned(),
             upstream: String::new(),
-            hosts: None,
-            origins: None,
-            cors: Cors::default(),
-            protocol: Protocol::default(),
-            bounds: Bounds::default(),
-            streams: Streams::default(),
-            deadline: Deadlines::default(),
-            cache: Cache::default(),
-            catalog: Catalog::default(),
             pin: None,
         }
     }
 }
 
-/// The words for a switch.
-pub(super) const SWITCH: [(&str, bool); 2] = [("true", true), ("false", false)];
+/// What routes have on their own or by `defaults`.
+#[derive(Clone, Default)]
+pub(super) struct Terms {
+    /// Absent where neither the route nor the defaults say; then the address decides.
+    pub(super) hosts: Option<Hosts>,
+    pub(super) origins: Option<Origins>,
+    pub(super) cors: Cors,
+    pub(super) protocol: Section<Protocol>,
+    pub(super) bounds: Section<Bounds>,
+    pub(super) streams: Streams,
+    pub(super) deadline: Deadlines,
+    pub(super) cache: Section<Cache>,
+    pub(super) catalog: Catalog,
+}
 
-const TERMS: &[Key<Terms>] = &[
+impl Terms {
+    /// Those of a route that builds on these.
+    fn inherited(&self) -> Terms {
+        Terms {
+            protocol: self.protocol.inherited(),
+            bounds: self.bounds.inherited(),
+            cache: self.cache.inherited(),
+            ..self.clone()
+        }
+    }
+
+    /// Those of a route of the plan.
+    fn of(route: &Route) -> Terms {
+        Terms {
+            hosts: Some(route.hosts.clone()),
+            origins: Some(route.origins.clone()),
+            cors: route.cors.clone(),
+            protocol: route.protocol.clone().into(),
+            bounds: route.bounds.into(),
+            streams: route.streams,
+            deadline: route.deadline.clone(),
+            cache: route.cache.into(),
+            catalog: route.catalog,
+        }
+    }
+}
+
+const ENDPOINT: &[Key<Endpoint>] = &[
     Key {
         name: "name",
-        read: |t, n, r| {
+        read: |e, n, r| {
             if let Some(text) = r.text(n, "a name")
                 && r.name(text, false, &n.place)
             {
-                text.clone_into(&mut t.name);
+                text.clone_into(&mut e.name);
             }
         },
         show: |_| Shown::value("required"),
     },
     Key {
         name: "pass",
-        read: |t, n, r| r.choice(n, &SWITCH, &mut t.pass),
-        show: |t| Shown::value(t.pass),
+        read: |e, n, r| r.choice(n, &SWITCH, &mut e.pass),
+        show: |e| Shown::value(e.pass),
     },
     Key {
         name: "path",
-        read: |t, n, r| {
-            let parse = if t.pass {
-                parse_pass_path
-            } else {
-                parse_route_path
-            };
-            r.parsed(n, "a path such as `/mcp`", parse, &mut t.path);
-        },
-        show: |t| Shown::value(&t.path),
+        read: |e, n, r| r.parsed(n, "a path such as `/mcp`", parse_pass_path, &mut e.path),
+        show: |e| Shown::value(&e.path),
     },
     Key {
         name: "upstream",
-        read: |t, n, r| {
+        read: |e, n, r| {
             if let Some(text) = r.text(n, "the name of an upstream") {
-                text.clone_into(&mut t.upstream);
+                text.clone_into(&mut e.upstream);
             }
         },
         show: |_| Shown::value("required"),
     },
+    Key {
+        name: "pin",
+        read: |e, n, r| pin::read(n, &mut e.pin, r),
+        show: |e| pin::show(e.pin.as_ref()),
+    },
+];
+
+/// The keys that a route and the defaults have alike.
+pub(super) const TERMS: &[Key<Terms>] = &[
     Key {
         name: "hosts",
         read: |t, n, r| read_hosts(n, &mut t.hosts, r),
@@ -134,63 +179,52 @@ const TERMS: &[Key<Terms>] = &[
     Key {
         name: "protocol",
         read: |t, n, r| protocol::read(n, &mut t.protocol, r),
-        show: |t| key::show(protocol::PROTOCOL, &t.protocol),
+        show: |t| key::show(PROTOCOL, &t.protocol.value),
     },
     Key {
         name: "bounds",
-        read: |t, n, r| {
-            key::read(n, "`bounds`", protocol::BOUNDS, &mut t.bounds, r);
-        },
-        show: |t| key::show(protocol::BOUNDS, &t.bounds),
+        read: |t, n, r| t.bounds.read(n, "`bounds`", BOUNDS, r),
+        show: |t| key::show(BOUNDS, &t.bounds.value),
     },
     Key {
         name: "streams",
         read: |t, n, r| stream::read_streams(n, &mut t.streams, r),
-        show: |t| key::show(stream::STREAMS, &t.streams),
+        show: |t| key::show(STREAMS, &t.streams),
     },
     Key {
         name: "deadline",
         read: |t, n, r| stream::read_deadlines(n, &mut t.deadline, r),
-        show: |t| key::show(stream::DEADLINES, &t.deadline),
+        show: |t| key::show(DEADLINES, &t.deadline),
     },
     Key {
         name: "cache",
         read: |t, n, r| cache::read(n, &mut t.cache, r),
-        show: |t| cache::show(&t.cache),
+        show: |t| cache::show(&t.cache.value),
     },
     Key {
         name: "catalog",
         read: |t, n, r| cache::read_catalog(n, &mut t.catalog, r),
         show: |t| cache::show_catalog(&t.catalog),
     },
-    Key {
-        name: "pin",
-        read: |t, n, r| pin::read(n, &mut t.pin, r),
-        show: |t| pin::show(t.pin.as_ref()),
-    },
 ];
 
-pub(super) const CORS: &[Key<Cors>] = &[
-    Key {
-        name: "headers",
-        read: |c, n, r| {
-            let wanted = "a list of header names such as `X-Tenant`";
-            if let Some(names) = r.texts(n, wanted, parse_cors_header) {
-                c.headers = names;
-            }
-        },
-        show: |c| Shown::list(&c.headers),
-    },
-    Key {
-        name: "max_age",
-        read: |c, n, r| r.duration(n, &mut c.max_age),
-        show: |c| Shown::value(duration(c.max_age)),
-    },
-    Key {
-        name: "credentials",
-        read: |c, n, r| r.choice(n, &SWITCH, &mut c.credentials),
-        show: |c| Shown::value(c.credentials),
-    },
+/// The keys by which nothing is enforced where requests pass through unread: those of a message, of
+/// a session, and of an answer that is read.
+const UNREAD: [&str; 14] = [
+    "protocol",
+    "streams",
+    "deadline",
+    "cache",
+    "catalog",
+    "pin",
+    "bounds.buffer_bytes",
+    "bounds.depth_max",
+    "bounds.keys_max",
+    "bounds.method_bytes_max",
+    "bounds.name_bytes_max",
+    "bounds.id_bytes_max",
+    "bounds.sessions_max",
+    "bounds.session_idle_timeout",
 ];
 
 /// Reads the routes of one file.
@@ -200,18 +234,14 @@ pub(super) fn read_all(draft: &mut Draft, node: &Node, reader: &mut Reader<'_>) 
     };
     for element in list {
         let route = read_one(element, draft, reader);
-        let name = &route.terms.name;
-        if let Some(first) = draft
-            .routes
-            .iter()
-            .find(|r| r.terms.name == *name && !name.is_empty())
-        {
+        let name = &route.endpoint.name;
+        let mut named = draft.routes.iter().map(|r| (&r.endpoint.name, &r.origin));
+        if let Some((_, first)) = named.find(|(other, _)| *other == name && !name.is_empty()) {
             let flaw = Flaw::new(
-                format!("the route `{name}` is already defined at {}", first.origin),
+                format!("the route `{name}` is already defined at {first}"),
                 "rename one of the two, or remove it",
             );
-            reader.refuse(route.origin, flaw);
-            continue;
+            reader.refuse(route.origin.clone(), flaw);
         }
         if draft.routes.len() >= ROUTES_MAX {
             let cause = format!("the policy has more than {ROUTES_MAX} routes");
@@ -224,96 +254,128 @@ pub(super) fn read_all(draft: &mut Draft, node: &Node, reader: &mut Reader<'_>) 
 
 /// The default of each key.
 pub(super) fn show_all() -> Shown {
-    Shown::List(Box::new(key::show(TERMS, &Terms::default())))
+    let mut keys = key::show(ENDPOINT, &Endpoint::default());
+    if let (Shown::Keys(all), Shown::Keys(terms)) = (&mut keys, key::show(TERMS, &Terms::default()))
+    {
+        all.extend(terms);
+    }
+    Shown::List(Box::new(keys))
+}
+
+/// What of a route is not at its default, but for what makes it this one and for what has no effect
+/// there.
+pub(super) fn settings(route: &Route) -> Vec<Setting> {
+    let mut settings = key::differences(TERMS, "", &Terms::of(route), &Terms::default());
+    for (key, enabled) in [
+        ("cache", route.cache.enabled),
+        ("catalog", route.catalog.enabled),
+    ] {
+        if !enabled {
+            settings.retain(|setting| !setting.is_of(key));
+            settings.push(cache::off(key));
+        }
+    }
+    settings.extend(pin::settings(route));
+    if route.pass.is_some() {
+        settings.retain(|setting| !UNREAD.iter().any(|key| setting.is_of(key)));
+    }
+    settings
 }
 
 fn read_one(node: &Node, draft: &Draft, reader: &mut Reader<'_>) -> DraftRoute {
-    let defaults = &draft.defaults;
-    let mut terms = Terms {
-        hosts: defaults.hosts.clone(),
-        origins: defaults.origins.clone(),
-        cors: defaults.cors.clone(),
-        protocol: defaults.protocol.clone(),
-        bounds: defaults.bounds,
-        streams: defaults.streams,
-        deadline: defaults.deadline.clone(),
-        cache: defaults.cache,
-        catalog: defaults.catalog,
-        ..Terms::default()
+    let Defaults { terms, seen, .. } = &draft.defaults;
+    let mut route = DraftRoute {
+        endpoint: Endpoint::default(),
+        terms: terms.inherited(),
+        seen: Seen::default(),
+        origin: Origin::from(&node.place),
+        upstream_origin: Origin::from(&node.place),
     };
+    for key in ["hosts", "origins"] {
+        if !seen.knows(key) {
+            route.seen.doubt(key);
+        }
+    }
     let what = match node.find("name").map(|name| &name.data) {
         Some(Data::Scalar(name)) => format!("the route {}", shown(&name.text)),
         _ => "a route".to_owned(),
     };
-    let before = reader.findings.len();
-    if key::read(node, &what, TERMS, &mut terms, reader) {
-        let header_bytes_max = draft.listen.header_bytes_max;
-        protocol::check_bounds(node, &terms.bounds, header_bytes_max, reader);
-        for (key, hint) in [
-            ("name", "write `name: weather`"),
-            ("upstream", "name one of `upstreams`"),
-        ] {
-            if node.find(key).is_none() {
-                let flaw = Flaw::new(format!("{what} has no `{key}`"), hint);
-                reader.refuse(&node.place, flaw);
-            }
-        }
-        if terms.pass {
-            check_pass(node, &what, reader);
-        } else {
-            cache::check(node, &terms.cache, terms.protocol.versions, reader);
+    let (endpoint, terms) = (&mut route.endpoint, &mut route.terms);
+    let mut tables: [&mut dyn key::Table; 2] = [&mut (ENDPOINT, endpoint), &mut (TERMS, terms)];
+    let seen = key::read_tables(node, &what, &mut tables, reader);
+    route.seen.add(seen);
+    if let Some(place) = route.seen.place("name") {
+        route.origin = place.into();
+    }
+    if let Some(place) = route.seen.place("upstream") {
+        route.upstream_origin = place.into();
+    }
+    for (key, hint) in [
+        ("name", "write `name: weather`"),
+        ("upstream", "name one of `upstreams`"),
+    ] {
+        if route.seen.lacks(key) {
+            let flaw = Flaw::new(format!("{what} has no `{key}`"), hint);
+            reader.refuse(&node.place, flaw);
         }
     }
-    let origin = |key: &str| Origin::from(&node.find(key).unwrap_or(node).place);
-    DraftRoute {
-        terms,
-        origin: origin("name"),
-        upstream_origin: origin("upstream"),
-        well: reader.findings.len() == before,
+    match route.passes() {
+        Some(true) => check_unread(&mut route, &what, &node.place, reader),
+        Some(false) => check_read(&mut route, draft, reader),
+        // What is right for the one is wrong for the other.
+        None => {}
+    }
+    route
+}
+
+/// Refuses what contradicts each other where messages are read, and warns of what is not used.
+fn check_read(route: &mut DraftRoute, draft: &Draft, reader: &mut Reader<'_>) {
+    let bounds = &route.terms.bounds;
+    bounds::check(bounds, &draft.listen, reader);
+    bounds::warn_of_unused(bounds, &route.terms.protocol.value, reader);
+    cache::check(
+        &route.seen,
+        &route.terms.cache,
+        &route.terms.catalog,
+        &route.terms.protocol,
+        reader,
+    );
+    let Some(place) = route.seen.place("path").cloned() else {
+        return;
+    };
+    if let Err(flaw) = parse_route_path(&route.endpoint.path)
+        && route.seen.knows("path")
+    {
+        reader.refuse(&place, flaw);
+        route.seen.doubt("path");
     }
 }
 
 /// Refuses what a route that passes requests through cannot enforce, or must say itself.
-fn check_pass(node: &Node, what: &str, reader: &mut Reader<'_>) {
-    if node.find("path").is_none() {
+fn check_unread(route: &mut DraftRoute, what: &str, place: &Place, reader: &mut Reader<'_>) {
+    if route.seen.lacks("path") {
         let cause = format!("{what} passes requests through and has no `path`");
         let hint = "write the path, such as `/health`, or `/oauth/*` for all below it";
-        reader.refuse(&node.place, Flaw::new(cause, hint));
+        reader.refuse(place, Flaw::new(cause, hint));
+        route.seen.doubt("path");
     }
-    for key in ["protocol", "deadline", "cache", "catalog", "pin"] {
-        if let Some(value) = node.find(key) {
-            let flaw = Flaw::new(
-                format!("nothing is enforced by `{key}` where requests pass through unread"),
-                "remove it, or remove `pass`",
-            );
-            reader.refuse(&value.place, flaw);
+    let bounds = &route.terms.bounds;
+    for key in UNREAD {
+        let place = match key.strip_prefix("bounds.") {
+            Some(key) => bounds.seen.place(key),
+            None => route.seen.place(key),
+        };
+        if let Some(place) = place {
+            let cause =
+                format!("nothing is enforced by `{key}` where requests pass through unread");
+            reader.refuse(place, Flaw::new(cause, "remove it, or remove `pass`"));
         }
     }
-}
-
-/// Reads one of the request headers that pages may send beyond those that they always may.
-fn parse_cors_header(text: &str) -> Result<String, Flaw> {
-    let refused = |cause, hint: &str| Err(Flaw::of(text, cause, hint));
-    if text.contains('*') {
-        return refused(
-            "is a pattern",
-            "list each header; `Mcp-Param-*` may be sent anyway",
-        );
-    }
-    let Ok(name) = http::HeaderName::try_from(text) else {
-        return refused("is not the name of a header", "write it as `X-Tenant`");
-    };
-    if name.as_str().contains('_') {
-        return refused(
-            "has a `_`, and such headers are removed on the way to the upstream",
-            "write it with `-`",
-        );
-    }
-    Ok(text.to_owned())
+    bounds::check_unread(bounds, reader);
 }
 
 /// Reads `hosts` of a route or of the defaults.
-pub(super) fn read_hosts(node: &Node, hosts: &mut Option<Hosts>, reader: &mut Reader<'_>) {
+fn read_hosts(node: &Node, hosts: &mut Option<Hosts>, reader: &mut Reader<'_>) {
     if let Data::Scalar(scalar) = &node.data {
         match scalar.text.as_str() {
             "any" => return *hosts = Some(Hosts::Any),
@@ -328,7 +390,7 @@ pub(super) fn read_hosts(node: &Node, hosts: &mut Option<Hosts>, reader: &mut Re
 }
 
 /// Reads `origins` of a route or of the defaults.
-pub(super) fn read_origins(node: &Node, origins: &mut Option<Origins>, reader: &mut Reader<'_>) {
+fn read_origins(node: &Node, origins: &mut Option<Origins>, reader: &mut Reader<'_>) {
     if let Data::Scalar(scalar) = &node.data {
         match scalar.text.as_str() {
             "none" => return *origins = Some(Origins::None),

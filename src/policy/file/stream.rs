@@ -4,13 +4,11 @@
 use std::time::Duration;
 
 use crate::policy::finding::Flaw;
-use crate::policy::plan::{Deadlines, Route, Shutdown, StreamEnd, Streams};
+use crate::policy::plan::{Deadlines, Shutdown, StreamEnd, Streams};
 use crate::policy::unit::duration;
 
-use super::Setting;
-use super::key::{self, Key, Shown};
+use super::key::{self, Key, Shown, word};
 use super::node::{Data, Node};
-use super::protocol::word;
 use super::reader::Reader;
 
 pub(super) const STREAMS: &[Key<Streams>] = &[
@@ -61,9 +59,7 @@ pub(super) const SHUTDOWN: &[Key<Shutdown>] = &[
 
 /// Reads `streams` of a route or of the defaults.
 pub(super) fn read_streams(node: &Node, streams: &mut Streams, reader: &mut Reader<'_>) {
-    if !key::read(node, "`streams`", STREAMS, streams, reader) {
-        return;
-    }
+    key::read(node, "`streams`", STREAMS, streams, reader);
     if let Some(keep_alive) = node.find("keep_alive")
         && streams
             .keep_alive
@@ -80,19 +76,6 @@ pub(super) fn read_streams(node: &Node, streams: &mut Streams, reader: &mut Read
 /// Reads `deadline` of a route or of the defaults.
 pub(super) fn read_deadlines(node: &Node, deadlines: &mut Deadlines, reader: &mut Reader<'_>) {
     key::read(node, "`deadline`", DEADLINES, deadlines, reader);
-}
-
-/// What of a route's streams and deadlines is not at its default.
-pub(super) fn settings(route: &Route) -> Vec<Setting> {
-    let streams = Streams::default();
-    let mut settings = key::differences(STREAMS, "streams", &route.streams, &streams);
-    settings.extend(key::differences(
-        DEADLINES,
-        "deadline",
-        &route.deadline,
-        &Deadlines::default(),
-    ));
-    settings
 }
 
 fn or_off(time: Option<Duration>) -> String {
@@ -113,6 +96,13 @@ fn read_tools(deadlines: &mut Deadlines, node: &Node, reader: &mut Reader<'_>) {
         return;
     };
     for (word, value) in entries {
+        if word.text.is_empty() {
+            let flaw = Flaw::new(
+                "`\"\"` names no tool, so nothing would be enforced by it",
+                "write the name of a tool, or `call` for every request",
+            );
+            reader.refuse(&word.place, flaw);
+        }
         if reader.is_text(word) {
             let mut limit = None;
             reader.duration_or_off(value, &mut limit);

@@ -13,9 +13,8 @@ use crate::policy::tls::{
 };
 use crate::policy::url::{Url, check_host};
 
-use super::key::{self, Key, Shown};
+use super::key::{self, Key, Seen, Shown, word};
 use super::node::Node;
-use super::protocol::word;
 use super::reader::Reader;
 
 /// What the keys of `listen.tls` say.
@@ -59,19 +58,19 @@ const LISTEN: &[Key<DraftListen>] = &[
 /// Reads `listen.tls` and the files that it names.
 pub(super) fn read_listen(node: &Node, into: &mut Option<ListenTls>, reader: &mut Reader<'_>) {
     let mut draft = DraftListen::default();
-    if !key::read(node, "`listen.tls`", LISTEN, &mut draft, reader) {
-        return;
-    }
-    if let (None, Some(place)) = (&draft.client_ca, node.find("client_certificate")) {
+    let seen = key::read(node, "`listen.tls`", LISTEN, &mut draft, reader);
+    if let Some(place) = seen.place("client_certificate")
+        && seen.lacks("client_ca")
+    {
         let flaw = Flaw::new(
             "`client_certificate` without `client_ca`: nobody would vouch for a certificate",
             "name the file with the authority that clients have theirs from under `client_ca`",
         );
-        reader.refuse(&place.place, flaw);
+        reader.refuse(place, flaw);
     }
-    let identity = read_identity(node, draft.cert.as_deref(), draft.key.as_deref(), reader);
-    let authorities = read_authorities(node, "client_ca", draft.client_ca.as_deref(), reader);
-    if draft.cert.is_none() && draft.key.is_none() {
+    let identity = read_identity(&seen, draft.cert.as_deref(), draft.key.as_deref(), reader);
+    let authorities = read_authorities(&seen, "client_ca", draft.client_ca.as_deref(), reader);
+    if seen.lacks("cert") && seen.lacks("key") {
         let flaw = Flaw::new(
             "`listen.tls` names no certificate",
             "write `tls: { cert: FILE, key: FILE }`",
@@ -138,18 +137,16 @@ impl DraftTls {
     /// the defaults were read with them.
     pub(super) fn read(&mut self, node: &Node, reader: &mut Reader<'_>) {
         let mut own = DraftTls::default();
-        if !key::read(node, "`tls`", UPSTREAM, &mut own, reader) {
-            return;
-        }
+        let seen = key::read(node, "`tls`", UPSTREAM, &mut own, reader);
         if own.server_name.is_some() {
             self.server_name = own.server_name;
         }
         if own.ca.is_some() {
-            self.authorities = read_authorities(node, "ca", own.ca.as_deref(), reader);
+            self.authorities = read_authorities(&seen, "ca", own.ca.as_deref(), reader);
             self.ca = own.ca;
         }
         if own.cert.is_some() || own.key.is_some() {
-            self.identity = read_identity(node, own.cert.as_deref(), own.key.as_deref(), reader);
+            self.identity = read_identity(&seen, own.cert.as_deref(), own.key.as_deref(), reader);
             (self.cert, self.key) = (own.cert, own.key);
         }
     }
@@ -170,15 +167,9 @@ impl DraftTls {
         }
     }
 
-    /// TLS to the server of `url`; none where a file was refused, which was told.
+    /// TLS to the server of `url`, as far as its files could be read.
     pub(super) fn settle(self, url: &Url) -> Option<UpstreamTls> {
         let name = self.server_name.unwrap_or_else(|| url.host.clone());
-        if self.ca.is_some() != self.authorities.is_some() {
-            return None;
-        }
-        if self.cert.is_some() != self.identity.is_some() {
-            return None;
-        }
         Some(UpstreamTls {
             authorities: self.authorities,
             // Every name of a checked URL is one of a certificate.
@@ -222,57 +213,62 @@ fn show_path(path: Option<&Path>, absent: &str) -> Shown {
     }
 }
 
-/// The identity that the keys `cert` and `key` of `node` name.
+/// The identity that the keys `cert` and `key` of a mapping name. A file is looked into even where the
+/// other one is not known.
 fn read_identity(
-    node: &Node,
+    seen: &Seen,
     cert: Option<&Path>,
     key: Option<&Path>,
     reader: &mut Reader<'_>,
 ) -> Option<Identity> {
-    let place = |name| node.find(name).map_or(&node.place, |value| &value.place);
-    let (cert, key) = match (cert, key) {
-        (Some(cert), Some(key)) => (cert, key),
-        (None, None) => return None,
-        (Some(_), None) => {
-            let flaw = Flaw::new("`cert` without `key`", "name the file with its key");
-            reader.refuse(place("cert"), flaw);
-            return None;
-        }
-        (None, Some(_)) => {
-            let flaw = Flaw::new("`key` without `cert`", "name the file with its certificate");
-            reader.refuse(place("key"), flaw);
-            return None;
-        }
-    };
-    match Identity::read(cert, key) {
-        Ok(identity) => {
-            if let Some(flaw) = identity.untimely(UnixTime::now()) {
-                reader.warn(place("cert"), flaw);
-            }
-            Some(identity)
-        }
-        Err(flaws) => {
-            for (half, flaw) in flaws {
-                let name = match half {
-                    Half::Cert => "cert",
-                    Half::Key => "key",
-                };
-                reader.refuse(place(name), flaw);
-            }
-            None
+    for (half, other, hint) in [
+        ("cert", "key", "name the file with its key"),
+        ("key", "cert", "name the file with its certificate"),
+    ] {
+        if let Some(place) = seen.place(half)
+            && seen.lacks(other)
+        {
+            let flaw = Flaw::new(format!("`{half}` without `{other}`"), hint);
+            reader.refuse(place, flaw);
         }
     }
+    let (identity, flaws) = match (cert, key) {
+        (Some(cert), Some(key)) => match Identity::read(cert, key) {
+            Ok(identity) => (Some(identity), Vec::new()),
+            Err(flaws) => (None, flaws),
+        },
+        (Some(cert), None) => (None, Half::Cert.check(cert).err().into_iter().collect()),
+        (None, Some(key)) => (None, Half::Key.check(key).err().into_iter().collect()),
+        (None, None) => (None, Vec::new()),
+    };
+    for (half, flaw) in flaws {
+        let place = match half {
+            Half::Cert => seen.place("cert"),
+            Half::Key => seen.place("key"),
+        };
+        // What was read was written.
+        if let Some(place) = place {
+            reader.refuse(place, flaw);
+        }
+    }
+    if let Some(place) = seen.place("cert")
+        && let Some(identity) = &identity
+        && let Some(flaw) = identity.untimely(UnixTime::now())
+    {
+        reader.warn(place, flaw);
+    }
+    identity
 }
 
-/// The authorities that the key `name` of `node` names.
+/// The authorities in `file`, which the key `name` of a mapping names.
 fn read_authorities(
-    node: &Node,
+    seen: &Seen,
     name: &str,
     file: Option<&Path>,
     reader: &mut Reader<'_>,
 ) -> Option<Authorities> {
-    let place = node.find(name).map_or(&node.place, |value| &value.place);
-    match Authorities::read(file?) {
+    let (file, place) = (file?, seen.place(name)?);
+    match Authorities::read(file) {
         Ok(authorities) => {
             if let Some(flaw) = authorities.incomplete() {
                 reader.warn(place, flaw);

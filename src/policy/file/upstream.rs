@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use crate::policy::finding::{Flaw, Origin, Place};
+use crate::policy::finding::{Flaw, Origin, shown};
 use crate::policy::plan::{Forwarded, Http, Upstream};
 use crate::policy::unit::duration;
 use crate::policy::url::{self, Scheme, Url};
 
 use super::Setting;
 use super::gateway::Draft;
-use super::key::{self, Key, Shown};
-use super::node::{Data, Node};
-use super::protocol::word;
+use super::key::{self, Key, Seen, Shown, word};
+use super::node::{Data, Node, Word};
 use super::reader::Reader;
 use super::tls::DraftTls;
 use super::value;
@@ -41,7 +40,8 @@ pub(super) struct DraftUpstream {
     pub(super) name: String,
     /// Where the name stands.
     pub(super) origin: Origin,
-    /// Absent where it was refused; the name is known all the same.
+    /// Absent where its URL was refused; the name is known all the same. Whatever else was refused of
+    /// it is at its default here.
     pub(super) upstream: Option<Upstream>,
 }
 
@@ -173,8 +173,9 @@ pub(super) fn settings(upstream: &Upstream) -> Vec<Setting> {
 pub(super) fn read_all(draft: &mut Draft, node: &Node, reader: &mut Reader<'_>) {
     let entries = match &node.data {
         Data::Mapping(entries) => entries,
-        Data::Refused => return,
+        Data::Refused => return draft.lacks_upstreams = true,
         Data::Scalar(_) | Data::List(_) => {
+            draft.lacks_upstreams = true;
             let flaw = Flaw::new(
                 format!("`upstreams` must be a mapping, found {}", node.describe()),
                 "write each upstream as `name: { url: http://host:port/path }`",
@@ -184,9 +185,8 @@ pub(super) fn read_all(draft: &mut Draft, node: &Node, reader: &mut Reader<'_>) 
         }
     };
     for (word, value) in entries {
-        if !reader.name(&word.text, word.plain, &word.place.alone()) {
-            continue;
-        }
+        reader.name(&word.text, word.plain, &word.place.alone());
+        let upstream = read_one(word, value, &draft.defaults.upstream, reader);
         if let Some(first) = draft.upstreams.iter().find(|u| u.name == word.text) {
             let flaw = Flaw::new(
                 format!(
@@ -203,13 +203,6 @@ pub(super) fn read_all(draft: &mut Draft, node: &Node, reader: &mut Reader<'_>) 
             let hint = "split it among several gateways";
             return reader.refuse(&word.place, Flaw::new(cause, hint));
         }
-        let upstream = read_one(
-            &word.text,
-            &word.place,
-            value,
-            &draft.defaults.upstream,
-            reader,
-        );
         draft.upstreams.push(DraftUpstream {
             name: word.text.clone(),
             origin: Origin::from(&word.place),
@@ -224,47 +217,62 @@ pub(super) fn show_all() -> Shown {
 }
 
 fn read_one(
-    name: &str,
-    place: &Place,
+    word: &Word,
     node: &Node,
     defaults: &Target,
     reader: &mut Reader<'_>,
 ) -> Option<Upstream> {
-    let mut target = defaults.clone();
+    let what = format!("the upstream {}", shown(&word.text));
     if let Data::Scalar(scalar) = &node.data
         && scalar.text.contains("://")
     {
+        let name = shown(&word.text);
         let flaw = Flaw::new(
-            format!("`{name}` must be a mapping, found a URL"),
-            format!("write `{name}: {{ url: … }}`"),
+            format!("{name} must be a mapping, found a URL"),
+            format!("write `{}: {{ url: … }}`", name.trim_matches('`')),
         );
         reader.refuse(&node.place, flaw);
         return None;
     }
-    let well = key::read(
-        node,
-        &format!("the upstream `{name}`"),
-        TARGET,
-        &mut target,
-        reader,
-    );
-    if well && target.url.is_none() {
+    let mut target = defaults.clone();
+    let seen = key::read(node, &what, TARGET, &mut target, reader);
+    if seen.lacks("url") {
         let flaw = Flaw::new(
-            format!("the upstream `{name}` has no `url`"),
+            format!("{what} has no `url`"),
             "write `url: http://host:port/path`",
         );
-        reader.refuse(place, flaw);
+        reader.refuse(&word.place, flaw);
     }
-    if let (Some(url), Some(tls)) = (&target.url, node.find("tls"))
-        && url.scheme == Scheme::Http
-    {
+    let scheme = target.url.as_ref().map(|url| url.scheme);
+    if let (Some(Scheme::Http), Some(tls)) = (scheme, seen.place("tls")) {
         let flaw = Flaw::new(
-            format!("the upstream `{name}` has `tls`, but its URL is `http://`"),
+            format!("{what} has `tls`, but its URL is `http://`"),
             "write `https://`, or remove `tls`: nothing would be enforced by it",
         );
-        reader.refuse(&tls.place, flaw);
+        reader.refuse(tls, flaw);
     }
-    target.upstream(name)
+    if let Some(scheme) = scheme {
+        warn_of_unused(&seen, target.upstream.http, scheme, reader);
+    }
+    target.upstream(&word.text)
+}
+
+/// Warns of what an upstream names for a version of HTTP that is not spoken with it.
+fn warn_of_unused(seen: &Seen, http: Http, scheme: Scheme, reader: &mut Reader<'_>) {
+    let (version, unused): (_, &[&str]) = match (http, scheme) {
+        (Http::V1, _) | (Http::Auto, Scheme::Http) => {
+            ("1.1", &["http2_streams_max", "http2_ping_interval"])
+        }
+        (Http::V2, _) => ("2", &["idle_connections_max"]),
+        (Http::Auto, Scheme::Https) => return,
+    };
+    for place in unused.iter().filter_map(|key| seen.place(key)) {
+        let flaw = Flaw::new(
+            format!("this has no effect, because the server is spoken to by HTTP/{version} only"),
+            "remove it, or write another `http`",
+        );
+        reader.warn(place, flaw);
+    }
 }
 
 fn read_url(target: &mut Target, node: &Node, reader: &mut Reader<'_>) {

@@ -79,6 +79,8 @@ pub enum LegacyScope {
 /// What a route does with the lists of its upstream, and what it learns from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Catalog {
+    /// Whether anything is learned from lists, so that the argument headers of calls are judged.
+    pub enabled: bool,
     /// Whether a call is refused while the definition of its tool cannot be had.
     pub required: bool,
     /// In which order lists leave.
@@ -89,16 +91,20 @@ pub struct Catalog {
     pub tools_max: usize,
     /// Most lists that are remembered: callers of different credentials have lists of their own.
     pub lists_max: usize,
+    /// Most bytes of a page that must be read before it leaves.
+    pub list_bytes_max: usize,
 }
 
 impl Default for Catalog {
     fn default() -> Self {
         Catalog {
+            enabled: true,
             required: false,
             order: Order::Upstream,
             max_age: Duration::from_secs(300),
             tools_max: 10_000,
             lists_max: 1_000,
+            list_bytes_max: 4 << 20,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use smallvec::SmallVec;
 
 use super::Value;
+use crate::protocol::members::folds_to;
 
 /// A key that we decide on. Each stands in one object only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,19 +160,6 @@ impl Key {
             Key::ProgressToken => "progressToken",
         }
     }
-}
-
-/// Whether Go's encoding/json takes `name` for the ASCII text `known`: it compares without
-/// case, and beyond ASCII two characters fold into letters, the long s and the Kelvin sign.
-fn folds_to(name: &str, known: &str) -> bool {
-    let folded = name.chars().map(|character| match character {
-        '\u{17F}' => 's',
-        '\u{212A}' => 'k',
-        other => other.to_ascii_lowercase(),
-    });
-    folded.eq(known
-        .chars()
-        .map(|character| character.to_ascii_lowercase()))
 }
 
 /// The value of each key that we decide on, where there was one.

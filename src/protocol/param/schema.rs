@@ -16,7 +16,10 @@ const KEYWORD: &str = "x-mcp-header";
 const ANNOTATIONS_MAX: usize = 256;
 
 /// Most bytes of all header names and argument paths of one tool.
-const NAMES_BYTES_MAX: usize = 64 << 10;
+const NAMES_BYTES_MAX: usize = 16 << 10;
+
+/// Most characters of a server's text that are repeated.
+const QUOTED_CHARS_MAX: usize = 200;
 
 /// The annotations of a schema, in their order. serde_json bounds how deep it looks.
 ///
@@ -31,7 +34,7 @@ pub(super) fn annotations(input_schema: &str) -> Result<Vec<Annotation>, Invalid
     };
     let read = root.deserialize(&mut deserializer);
     if let Err(why) = read.and_then(|()| deserializer.end()) {
-        let unreadable = || Invalid::Unreadable(why.to_string());
+        let unreadable = || Invalid::unreadable(&why);
         return Err(walk.invalid.unwrap_or_else(unreadable));
     }
     if !walk.is_object {
@@ -39,7 +42,7 @@ pub(super) fn annotations(input_schema: &str) -> Result<Vec<Annotation>, Invalid
     }
     match walk.repeated {
         // Of a schema without annotations, nothing was read.
-        Some(key) if !walk.found.is_empty() => Err(Invalid::Repeated(key)),
+        Some(key) if !walk.found.is_empty() => Err(Invalid::Repeated(shortened(&key))),
         Some(_) | None => Ok(walk.found),
     }
 }
@@ -100,7 +103,7 @@ struct Walk {
 impl Walk {
     /// Judges the annotation of a schema that has one. `kind` is its `type`.
     fn annotate(&mut self, name: &str, kind: Option<&str>, reachable: bool) -> Result<(), Invalid> {
-        let place = || self.path.join(".");
+        let place = || shortened(&self.path.join("."));
         if !reachable || self.path.is_empty() {
             return Err(Invalid::Unreachable { at: place() });
         }
@@ -110,6 +113,7 @@ impl Walk {
         };
         let kind = kind.and_then(|kind| serde_json::from_str::<String>(kind).ok());
         if !matches!(kind.as_deref(), Some("string" | "integer" | "boolean")) {
+            let kind = kind.as_deref().map(shortened);
             return Err(Invalid::Type { at: place(), kind });
         }
         let token = !name.is_empty() && name.bytes().all(is_tchar);
@@ -117,11 +121,11 @@ impl Walk {
         let Some(header) = header.filter(|_| token) else {
             return Err(Invalid::Token {
                 at: place(),
-                name: name.into_owned(),
+                name: shortened(&name),
             });
         };
         if self.found.iter().any(|other| other.header == header) {
-            return Err(Invalid::Twice(name.into_owned()));
+            return Err(Invalid::Twice(shortened(&name)));
         }
         let path_bytes: usize = self.path.iter().map(|name| name.len()).sum();
         self.names_bytes += name.len() + path_bytes;
@@ -135,6 +139,11 @@ impl Walk {
         });
         Ok(())
     }
+}
+
+/// As much of a server's text as a log needs; what is invalid is remembered, too.
+pub(super) fn shortened(text: &str) -> String {
+    text.chars().take(QUOTED_CHARS_MAX).collect()
 }
 
 /// A character of a token (RFC 9110, section 5.6.2).

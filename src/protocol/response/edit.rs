@@ -112,3 +112,6 @@ fn pieces<'a>(
     let (open, close) = (iter::once(&b"["[..]), iter::once(&b"]"[..]));
     open.chain(joined).chain(close)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! Reading a message: from bytes to the places of what matters in them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
@@ -11,6 +13,7 @@ use crate::protocol::members::{Members, place};
 
 pub(super) fn message(bytes: Bytes) -> Result<Message, Unreadable> {
     let envelope = object(&bytes)?;
+    exact(&envelope, &["id", "method", "result", "error"])?;
     let at = |raw: &str| place(&bytes, raw);
     let id = envelope.of("id").map(at);
     let members = ["method", "result", "error"].map(|key| envelope.of(key));
@@ -21,7 +24,7 @@ pub(super) fn message(bytes: Bytes) -> Result<Message, Unreadable> {
             return Ok(Message::Other { method });
         }
         [None, Some(_), None] if id.is_none() => return Err(Unreadable::Id),
-        [None, Some(raw), None] => Outcome::Result(result(&bytes, raw)?),
+        [None, Some(raw), None] => Outcome::Result(Arc::new(result(&bytes, raw)?)),
         [None, None, Some(raw)] => Outcome::Error(error(raw)?),
         _ => return Err(Unreadable::Kind),
     };
@@ -50,17 +53,40 @@ pub(super) fn capabilities(raw: &[u8]) -> Option<Capabilities> {
     })
 }
 
+/// The keys of a result that something is decided by.
+const DECISIVE: [&str; 9] = [
+    "resultType",
+    "ttlMs",
+    "cacheScope",
+    "nextCursor",
+    "supportedVersions",
+    "tools",
+    "prompts",
+    "resources",
+    "resourceTemplates",
+];
+
+/// Refuses what readers that ignore case would take for one of these keys.
+fn exact(members: &Members<'_>, keys: &[&str]) -> Result<(), Unreadable> {
+    match keys.iter().any(|key| members.has_variant_of(key)) {
+        true => Err(Unreadable::CaseVariant),
+        false => Ok(()),
+    }
+}
+
 /// An object with each of its keys once.
 fn object(json: &[u8]) -> Result<Members<'_>, Unreadable> {
-    Members::read(json).map_err(|error| {
-        let first = json.iter().find(|byte| !byte.is_ascii_whitespace());
-        match error.classify() {
-            // What is JSON is refused for a key that stands twice, or because it is no object.
-            serde_json::error::Category::Data if first == Some(&b'{') => Unreadable::RepeatedKey,
-            serde_json::error::Category::Data => Unreadable::NotAnObject,
-            _ => Unreadable::Json,
-        }
-    })
+    let blank = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+    if json.iter().find(|byte| !blank(byte)) == Some(&b'{') {
+        Members::read(json).map_err(|error| match error.is_data() {
+            true => Unreadable::RepeatedKey,
+            false => Unreadable::Json,
+        })
+    } else if serde_json::from_slice::<&RawValue>(json).is_ok() {
+        Err(Unreadable::NotAnObject)
+    } else {
+        Err(Unreadable::Json)
+    }
 }
 
 fn error(raw: &str) -> Result<ErrorObject, Unreadable> {
@@ -78,6 +104,7 @@ fn result(bytes: &[u8], raw: &str) -> Result<Found, Unreadable> {
         Unreadable::NotAnObject => Unreadable::Result,
         other => other,
     })?;
+    exact(&members, &DECISIVE)?;
     let at = |key: &str| members.of(key).map(|raw| place(bytes, raw));
     let is_complete = members
         .of("resultType")
@@ -131,6 +158,7 @@ fn array(bytes: &[u8], raw: &str, list: List) -> Result<Array, Unreadable> {
 fn item(bytes: &[u8], raw: &str, list: List) -> Result<ItemAt, Unreadable> {
     let name: Option<Span> = match object(raw.as_bytes()) {
         Ok(members) => {
+            exact(&members, &[list.name_key()])?;
             let name = members.of(list.name_key());
             let name = name.filter(|raw| raw.starts_with('"'));
             name.map(|raw| place(bytes, raw))

@@ -1,6 +1,6 @@
 use super::*;
 
-mod generated;
+use proptest::prelude::*;
 
 fn response(json: &str) -> Response {
     match Message::read(Bytes::copy_from_slice(json.as_bytes())) {
@@ -334,4 +334,13 @@ fn the_edited_bytes() {
         scopeless.edited(&edit),
         r#"{"jsonrpc":"2.0","id":1,"result":{"cacheScope":"private"}}"#
     );
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        let _ = Notification::read(&bytes);
+        let is_json = serde_json::from_slice::<&serde_json::value::RawValue>(&bytes).is_ok();
+        prop_assert!(is_json || why(&bytes).is_some());
+    }
 }

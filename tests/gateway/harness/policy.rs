@@ -12,7 +12,8 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Everything at its default, but on ports that the system chooses and with a JSON log.
+    /// Everything at its default, but on ports that the system chooses, with a JSON log, and with
+    /// nothing remembered: the upstream gets what the test sends, and nothing else.
     pub(crate) fn new(upstream: &Upstream) -> Policy {
         Policy::to_url(&upstream.url())
     }
@@ -23,11 +24,22 @@ impl Policy {
             document: json!({
                 "listen": {"address": "127.0.0.1:0"},
                 "status": {"address": "127.0.0.1:0"},
+                "admin": {"address": "127.0.0.1:0"},
                 "log": {"access": "json"},
+                "defaults": {"cache": "off", "catalog": "off"},
                 "upstreams": {"up": {"url": url}},
                 "routes": [{"name": "main", "path": "/mcp", "upstream": "up"}],
             }),
         }
+    }
+
+    /// Remembers answers and definitions of tools, as a gateway does by default.
+    pub(crate) fn remembering(mut self) -> Policy {
+        self.document
+            .as_object_mut()
+            .expect("a mapping")
+            .remove("defaults");
+        self
     }
 
     /// Accepts these versions and no others.

@@ -113,5 +113,5 @@ fn whoever_takes_nothing_of_an_answer_is_cut_off() {
     let (reason, came) = flood.read_to_reset();
     assert_eq!(reason, Reason::CANCEL);
     assert!(came.len() < 100 * (64 << 10));
-    assert_eq!(site.records(2)[0]["end"], "client_gone");
+    assert_eq!(site.records(2)[0]["end"], "limit:listen.write_idle_timeout");
 }

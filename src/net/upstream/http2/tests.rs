@@ -128,7 +128,7 @@ async fn a_reset_before_the_end_breaks_an_answer_off() {
         let mut slot = connection.slot(100).expect("room");
         // The upstream gives no window for the rest of the larger one.
         let body = Bytes::from(vec![b'x'; if unsent { 1 << 20 } else { 2 }]);
-        let mut request = request(Method::POST, "").map(|_| Full::from(body));
+        let mut request = request(Method::POST, "").map(|_| Full::<Bytes>::from(body));
         request.headers_mut().remove(CONTENT_LENGTH);
         let sent = tokio::spawn(async move {
             let sent = slot.send(request, Some(60 * SECOND)).await;

@@ -1,0 +1,289 @@
+//! The definition of the tool that a call names, and the headers of its arguments held against them
+//! (specification, "Custom Headers from Tool Parameters").
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue};
+use tokio::time::Instant;
+
+use super::learning::Learning;
+use super::lists::Knowledge;
+use super::tool::Tool;
+use crate::gateway::cache::Change;
+use crate::gateway::inquiry::Inquiry;
+use crate::gateway::message::Call;
+use crate::gateway::own::{self, Behalf};
+use crate::gateway::recall::{self, Unfetched};
+use crate::gateway::serving::{Running, Serving};
+use crate::policy::pin::{self, OnChange, Standing};
+use crate::policy::plan::Missing;
+use crate::protocol::frame::{self, Frame};
+use crate::protocol::members::Members;
+use crate::protocol::method;
+use crate::protocol::refusal::{CatalogFault, HeaderFault, MessageFault, Refusal, UpstreamFault};
+use crate::protocol::response::List;
+use crate::protocol::version::Era;
+
+/// Most pages of a list that are fetched for one call.
+const PAGES_MAX: usize = 100;
+
+/// The lines that go upstream in place of the client's; all others agree as they stand, or are none
+/// that the tool has.
+pub(in crate::gateway) type ParamLines = Vec<(HeaderName, HeaderValue)>;
+
+/// A call whose tool is asked for.
+pub(in crate::gateway) struct Asked<'a> {
+    /// The gateway.
+    pub(in crate::gateway) gateway: &'a Running,
+    /// Its route.
+    pub(in crate::gateway) serving: &'a Serving,
+    /// Its head.
+    pub(in crate::gateway) head: &'a Parts,
+    /// What it asks for.
+    pub(in crate::gateway) call: Call<'a>,
+    /// Its body, where that is at hand.
+    pub(in crate::gateway) body: Option<&'a Bytes>,
+}
+
+impl Asked<'_> {
+    /// The definition of the tool; none where nothing is to be judged by it, or where it cannot be
+    /// had, of which the log learns.
+    ///
+    /// # Errors
+    /// The definition cannot be had, and must be; or it is not what was pinned.
+    pub(in crate::gateway) async fn definition(
+        &self,
+        inquiry: &mut Inquiry<'_>,
+    ) -> Result<Option<Arc<Tool>>, Refusal> {
+        let route = &*self.serving.route;
+        let pin = route
+            .pin
+            .as_ref()
+            .filter(|pin| pin.on_change == OnChange::Block);
+        let judges = self.call.era == Era::Modern && route.catalog.enabled;
+        let Some(name) = self.call.name.filter(|_| {
+            self.call.is_request && self.call.method == method::CALL && (judges || pin.is_some())
+        }) else {
+            return Ok(None);
+        };
+        let knowledge = match self.known(name) {
+            Knowledge::Unknown => self.fetch(name, inquiry).await?,
+            known => known,
+        };
+        if let Some(pin) = pin {
+            check_pin(pin, name, &knowledge)?;
+        }
+        match knowledge {
+            Knowledge::Known(tool) => Ok(Some(tool)),
+            _ if route.catalog.required && judges => Err(CatalogFault::Unknown {
+                upstream: route.upstream.name.clone(),
+                tool: name.to_owned(),
+            }
+            .into()),
+            Knowledge::Absent | Knowledge::Unknown | Knowledge::NoList => {
+                inquiry.exchange.schema("none");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Holds the headers of the arguments of the call in `frame` against them.
+    ///
+    /// # Errors
+    /// What is missing, repeated, malformed, unexpected or different (−32020); an argument that stands
+    /// twice (−32600).
+    pub(in crate::gateway) async fn judge(
+        &self,
+        frame: &Frame,
+        inquiry: &mut Inquiry<'_>,
+    ) -> Result<ParamLines, Refusal> {
+        let Some(tool) = self.definition(inquiry).await? else {
+            return Ok(Vec::new());
+        };
+        let fault = match self.agree(&tool, frame)? {
+            Ok(lines) => return Ok(lines),
+            Err(fault) => fault,
+        };
+        // The tool may have changed since its list was read; then it is judged by what it is now.
+        let name = tool.name();
+        let keys = self.keys();
+        let now = Instant::now();
+        let doubts = self
+            .serving
+            .catalog
+            .lists
+            .mismatch(keys.of(true), name, now)
+            && self
+                .serving
+                .catalog
+                .lists
+                .mismatch(keys.of(false), name, now);
+        if !doubts {
+            return Err(fault.into());
+        }
+        self.serving.follower.changes().changed(Change::Tools);
+        match self.fetch(name, inquiry).await? {
+            Knowledge::Known(tool) => Ok(self.agree(&tool, frame)??),
+            Knowledge::Absent | Knowledge::Unknown | Knowledge::NoList => Err(fault.into()),
+        }
+    }
+
+    fn agree(
+        &self,
+        tool: &Tool,
+        frame: &Frame,
+    ) -> Result<Result<ParamLines, HeaderFault>, MessageFault> {
+        // Clients drop a tool with annotations that are not valid; whoever calls it all the same has
+        // none that anybody could go by.
+        let Some(annotations) = tool.annotations().ok().filter(|all| !all.is_empty()) else {
+            return Ok(Ok(Vec::new()));
+        };
+        let route = &*self.serving.route;
+        let bounds = &route.bounds.message;
+        let found = frame::scan(frame.body().clone(), bounds, annotations.paths())
+            .map_err(MessageFault::Unreadable)?;
+        let supplies = route.protocol.missing == Missing::Mirror;
+        Ok(annotations.agree(&found, &self.head.headers, bounds.name_bytes_max, supplies))
+    }
+
+    fn keys(&self) -> super::Keys {
+        let Call { era, version, .. } = self.call;
+        self.serving.catalog.keys(era, version, &self.head.headers)
+    }
+
+    fn known(&self, name: &str) -> Knowledge {
+        let (keys, now) = (self.keys(), Instant::now());
+        let epoch = self.serving.follower.changes().tools();
+        let lists = &self.serving.catalog.lists;
+        match lists.tool(keys.of(true), name, epoch, now) {
+            Knowledge::Unknown => lists.tool(keys.of(false), name, epoch, now),
+            known => known,
+        }
+    }
+
+    /// Fetches the list until the tool is found in it, or it ends.
+    async fn fetch(&self, name: &str, inquiry: &mut Inquiry<'_>) -> Result<Knowledge, Refusal> {
+        let Call { era, version, .. } = self.call;
+        let behalf = Behalf::of(self.head, &inquiry.sender, era);
+        let capabilities = self.capabilities();
+        let mut cursor: Option<Vec<u8>> = None;
+        for _ in 0..PAGES_MAX {
+            let message = own::message(
+                era,
+                version,
+                LIST,
+                &capabilities,
+                &member(cursor.as_deref()),
+            );
+            let text = cursor
+                .as_deref()
+                .and_then(|raw| serde_json::from_slice(raw).ok());
+            let learning = Learning::new(self.serving, &self.head.headers, era, version, text);
+            let page = recall::fetch(
+                self.gateway,
+                self.serving,
+                &behalf,
+                version,
+                message,
+                learning,
+            );
+            let page = match Box::pin(page).await {
+                Ok(page) => page,
+                Err(unfetched) => return self.unlisted(unfetched),
+            };
+            if let Some(error) = page.error() {
+                return self.no_list(error.is_method_not_found());
+            }
+            if page.items(List::Tools).is_none() {
+                return self.no_list(true);
+            }
+            match self.known(name) {
+                Knowledge::Unknown => {}
+                known => return Ok(known),
+            }
+            match page.next_cursor() {
+                Some(next) => cursor = Some(next.to_vec()),
+                None => break,
+            }
+        }
+        Ok(Knowledge::Unknown)
+    }
+
+    /// There was no answer in which a list could be.
+    fn unlisted(&self, unfetched: Unfetched) -> Result<Knowledge, Refusal> {
+        match unfetched {
+            Unfetched::Refused(refusal) => Err(refusal),
+            // The call itself will be told so, with what the client needs to sign in.
+            Unfetched::Status(status) if matches!(status.as_u16(), 401 | 403) => {
+                Ok(Knowledge::NoList)
+            }
+            Unfetched::Status(status) if status.is_server_error() || status.as_u16() == 429 => {
+                Err(self.failed(status.to_string()))
+            }
+            Unfetched::Status(_) => self.no_list(true),
+        }
+    }
+
+    /// The upstream has no list to give, which `is_certain` for a while; or it failed to.
+    fn no_list(&self, is_certain: bool) -> Result<Knowledge, Refusal> {
+        if !is_certain {
+            return Err(self.failed("an error in place of its list of tools".to_owned()));
+        }
+        let catalog = &self.serving.catalog;
+        let epoch = self.serving.follower.changes().tools();
+        let age = self.serving.route.catalog.max_age;
+        catalog
+            .lists
+            .no_list(self.keys().of(false), epoch, age, Instant::now());
+        Ok(Knowledge::NoList)
+    }
+
+    fn failed(&self, detail: String) -> Refusal {
+        UpstreamFault::Failed {
+            upstream: self.serving.route.upstream.name.clone(),
+            what: "did not give its list of tools",
+            detail,
+        }
+        .into()
+    }
+
+    /// The capabilities of the client, raw, which its list may depend on.
+    fn capabilities(&self) -> Cow<'_, str> {
+        let body = self.body.map_or(&b"{}"[..], |body| body);
+        let capabilities = || {
+            let params = Members::read(body).ok()?.of("params")?;
+            let meta = Members::read(params.as_bytes()).ok()?.of("_meta")?;
+            let members = Members::read(meta.as_bytes()).ok()?;
+            members.of("io.modelcontextprotocol/clientCapabilities")
+        };
+        Cow::Borrowed(capabilities().unwrap_or("{}"))
+    }
+}
+
+const LIST: &str = "tools/list";
+
+/// The cursor as a member of parameters.
+fn member(cursor: Option<&[u8]>) -> Vec<u8> {
+    cursor.map_or_else(Vec::new, |raw| [br#","cursor":"#, raw].concat())
+}
+
+/// Whether a tool may be called, where only those may that are as they were pinned.
+fn check_pin(pin: &pin::Pin, name: &str, knowledge: &Knowledge) -> Result<(), CatalogFault> {
+    let how = match knowledge {
+        Knowledge::Known(tool) => match pin.lock.standing(name, tool.digest()) {
+            Standing::Pinned => return Ok(()),
+            Standing::Changed => "is not the one that was pinned: its definition has changed",
+            Standing::Added => "was not pinned",
+        },
+        Knowledge::Absent | Knowledge::Unknown | Knowledge::NoList => {
+            "cannot be held against what was pinned: its server does not list it"
+        }
+    };
+    Err(CatalogFault::NotPinned {
+        tool: name.to_owned(),
+        how,
+    })
+}

@@ -1,0 +1,328 @@
+//! Answers from memory, and what becomes of those that have to be fetched: kept for others, and
+//! changed where the route has them leave otherwise than they came.
+
+mod answering;
+mod view;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use tokio::time::timeout_at;
+
+use super::admitted::{Admitted, Wanted};
+use super::answer::{self, Limits, Read};
+use super::cache::{Asking, Change, Entry, Fill, Kind, Look, Outcome, Status, Why};
+use super::catalog::Learning;
+use super::forward::Destination;
+use super::inquiry::Inquiry;
+use super::message::Call;
+use super::outbound::{Lease, Outbound};
+use super::own::{self, Behalf, Told};
+use super::pipeline;
+use super::relay::Source;
+use super::serving::{Running, Serving};
+use crate::net::upstream::Inbound;
+use crate::observe::Exchange;
+use crate::protocol::event;
+use crate::protocol::frame::{self, Field, Paths, Text};
+use crate::protocol::media::{self, Accepts};
+use crate::protocol::refusal::Refusal;
+use crate::protocol::response::{self, Message};
+use crate::protocol::version::{Era, Version};
+
+pub(super) use answering::Answering;
+pub(super) use view::{Selection, View};
+
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// Answers what was admitted: from memory where that may be and can be, else from upstream.
+///
+/// # Errors
+/// Why there is no answer.
+pub(super) async fn answer(
+    gateway: &Running,
+    serving: &Serving,
+    head: Parts,
+    mut admitted: Admitted,
+    inquiry: &mut Inquiry<'_>,
+) -> Result<Response<Source>, Refusal> {
+    let Some(wanted) = admitted.wanted.take() else {
+        return pipeline::forward(gateway, serving, head, admitted, &mut None, inquiry).await;
+    };
+    let wanted = *wanted;
+    let found = look(gateway, serving, &head, &wanted, admitted.deadline()).await;
+    let id = inquiry.to.id.clone();
+    let learning = learning(serving, &head, &wanted);
+    let bytes_max = gateway.store.entry_bytes_max();
+    let answering = Answering::new(wanted.view, wanted.era, id, bytes_max, &serving.follower);
+    let answering = answering.learning(learning);
+    let answering = match found {
+        Found::Entry(entry, status, refresh) => {
+            let response = from_memory(&entry, &answering, status, inquiry)?;
+            if let Some(fill) = refresh {
+                let destination = serving.destination.clone();
+                let (request, ..) = admitted.depart(head, &destination, &inquiry.sender)?;
+                tokio::spawn(refetch(destination, request, answering.keeping(fill)));
+            }
+            return Ok(response);
+        }
+        Found::Fill(fill) => answering.keeping(fill),
+        Found::Nothing(why) => {
+            told(Status::Bypass(why), &mut inquiry.exchange);
+            answering
+        }
+    };
+    let mut answering = Some(Box::new(answering));
+    let answered =
+        pipeline::forward(gateway, serving, head, admitted, &mut answering, inquiry).await;
+    // Who took it has read the answer, or does.
+    let Some(mut answering) = answering else {
+        return answered;
+    };
+    let upstream = match &answered {
+        Ok(response) if response.status().is_server_error() => Some(response.status().as_u16()),
+        Err(Refusal::Upstream(_)) => None,
+        Ok(_) | Err(_) => {
+            answering.refused();
+            return answered;
+        }
+    };
+    match answering.failed() {
+        None => answered,
+        Some(stale) => {
+            let ttl = stale.ttl_seconds(Instant::now());
+            from_memory(&stale, &answering, Status::Stale { ttl, upstream }, inquiry)
+        }
+    }
+}
+
+/// What is learned from the answer, if it is a list of tools.
+fn learning(serving: &Serving, head: &Parts, wanted: &Wanted) -> Option<Learning> {
+    let route = &*serving.route;
+    let learns = (wanted.era == Era::Modern && route.catalog.enabled) || route.pin.is_some();
+    if wanted.kind != Some(Kind::Tools) || !learns {
+        return None;
+    }
+    let cursor = match wanted.frame.as_ref().map(|frame| frame.text(Field::Cursor)) {
+        Some(Text::Is(cursor)) => Some(cursor.into_owned()),
+        _ => None,
+    };
+    let headers = &head.headers;
+    Some(Learning::new(
+        serving,
+        headers,
+        wanted.era,
+        wanted.version,
+        cursor,
+    ))
+}
+
+/// What memory has for a request.
+enum Found {
+    /// This; and perhaps the right to fetch it again beside it.
+    Entry(Arc<Entry>, Status, Option<Fill>),
+    /// Nothing, and the right to keep what comes.
+    Fill(Fill),
+    /// Nothing, and nothing is kept.
+    Nothing(Why),
+}
+
+async fn look(
+    gateway: &Running,
+    serving: &Serving,
+    head: &Parts,
+    wanted: &Wanted,
+    deadline: Option<tokio::time::Instant>,
+) -> Found {
+    let route = &*serving.route;
+    let (Some(kind), Some(frame)) = (wanted.kind, &wanted.frame) else {
+        return Found::Nothing(Why::Params);
+    };
+    let asking = Asking {
+        route: &route.name,
+        policy: &route.cache,
+        upstream: &route.upstream.name,
+        changes: serving.follower.changes(),
+        kind,
+        era: wanted.era,
+        version: wanted.version,
+        head,
+        frame,
+    };
+    let question = match gateway.store.question(asking) {
+        Ok(question) => question,
+        Err(why) => return Found::Nothing(why),
+    };
+    let now = Instant::now();
+    let mut waiting = match gateway.store.look(&question, now) {
+        Look::Hit(hit) => {
+            let ttl = hit.entry.ttl_seconds(now);
+            return Found::Entry(hit.entry, Status::Hit { ttl }, hit.refresh);
+        }
+        Look::Lead(fill) => return Found::Fill(fill),
+        Look::Wait(waiting) => waiting,
+    };
+    let late = tokio::time::Instant::from_std(now) + route.cache.wait_timeout;
+    let late = deadline.map_or(late, |deadline| deadline.min(late));
+    let outcome = match timeout_at(late, waiting.outcome()).await {
+        Ok(outcome) => outcome,
+        Err(_) => waiting.give_up(),
+    };
+    let ttl = |entry: &Entry| entry.ttl_seconds(Instant::now());
+    match outcome {
+        Outcome::Answer(entry) => {
+            let status = Status::Waited { ttl: ttl(&entry) };
+            Found::Entry(entry, status, None)
+        }
+        Outcome::Stale(entry) => {
+            let (ttl, upstream) = (ttl(&entry), None);
+            Found::Entry(entry, Status::Stale { ttl, upstream }, None)
+        }
+        Outcome::Lead(fill) => Found::Fill(fill),
+    }
+}
+
+/// Fetches again, beside an answer from memory, what will soon be stale.
+async fn refetch(destination: Destination, request: Request<Outbound>, mut answering: Answering) {
+    let told = own::ask(&destination, request, answering.limits()).await;
+    match told {
+        Ok(Told::Response(response)) => answering.keep_only(response),
+        Ok(Told::Status(status)) if !status.is_server_error() => answering.refused(),
+        // What is in memory stays there until it is stale.
+        Ok(Told::Status(_)) | Err(_) => drop(answering.failed()),
+    }
+}
+
+/// Why nothing could be fetched.
+pub(super) enum Unfetched {
+    /// There was an answer with this status, and no response in it.
+    Status(StatusCode),
+    /// For this reason there was none.
+    Refused(Refusal),
+}
+
+/// Fetches a page of the list of tools for ourselves, in the context of a caller: from memory where
+/// it is there, and kept there where it may be.
+pub(super) async fn fetch(
+    gateway: &Running,
+    serving: &Serving,
+    behalf: &Behalf,
+    version: Option<Version>,
+    message: Bytes,
+    learning: Learning,
+) -> Result<response::Response, Unfetched> {
+    let bounds = &serving.route.bounds.message;
+    let frame = frame::scan(message.clone(), bounds, &Paths::default()).ok();
+    let call = Call {
+        era: behalf.era(),
+        version,
+        is_request: true,
+        method: LIST_TOOLS,
+        name: None,
+    };
+    let view = View::of(&call, &serving.route);
+    let wanted = Wanted {
+        kind: Some(Kind::Tools),
+        era: call.era,
+        version,
+        frame,
+        view: view.clone(),
+    };
+    let found = look(gateway, serving, &behalf.head(), &wanted, None).await;
+    let bytes_max = gateway.store.entry_bytes_max();
+    let answering = Answering::new(view, call.era, None, bytes_max, &serving.follower);
+    let answering = match found {
+        Found::Entry(entry, ..) => {
+            let response = entry.response().clone();
+            learning.learn(&response);
+            return Ok(response);
+        }
+        Found::Fill(fill) => answering.keeping(fill),
+        Found::Nothing(_) => answering,
+    };
+    let request = behalf
+        .request(&serving.destination, version, LIST_TOOLS, message)
+        .map_err(|fault| Unfetched::Refused(fault.into()))?;
+    match own::ask(&serving.destination, request, answering.limits()).await {
+        Ok(Told::Response(response)) => {
+            let answering = answering.learning(Some(learning));
+            answering.keep_only(response.clone());
+            Ok(response)
+        }
+        Ok(Told::Status(status)) => {
+            answering.refused();
+            Err(Unfetched::Status(status))
+        }
+        Err(fault) => Err(Unfetched::Refused(fault.into())),
+    }
+}
+
+/// Passes on an answer with which the upstream refused a call. Where it did so for the header of an
+/// argument, what is known of its tools is out of date.
+pub(super) async fn doubt(
+    response: Response<Inbound>,
+    lease: Lease,
+    serving: &Serving,
+) -> Response<Source> {
+    let limits = Limits {
+        bytes_max: serving.route.bounds.buffer_bytes,
+        too_long: "an error that is too long",
+        idle_timeout: serving.route.upstream.response_idle_timeout,
+        whole_timeout: None,
+    };
+    let is_mismatch = |message: &[u8]| match Message::read(Bytes::copy_from_slice(message)) {
+        Message::Response(response) => {
+            let error = response.error();
+            Read::Response(error.is_some_and(|error| error.is_header_mismatch()))
+        }
+        Message::Other { .. } => Read::NotYet,
+        Message::Unreadable(_) => Read::Unreadable,
+    };
+    let (held, found) = answer::hold(response, lease, limits, is_mismatch).await;
+    if found == Ok(true) && serving.catalog.doubts(tokio::time::Instant::now()) {
+        serving.follower.changes().changed(Change::Tools);
+    }
+    held.pass(Era::Modern)
+}
+
+const LIST_TOOLS: &str = "tools/list";
+
+/// The answer to this request that an entry holds.
+fn from_memory(
+    entry: &Entry,
+    answering: &Answering,
+    status: Status,
+    inquiry: &mut Inquiry<'_>,
+) -> Result<Response<Source>, Refusal> {
+    let id = inquiry.to.id.as_deref();
+    let message = answering.remembered(entry, id)?;
+    let (form, body) = match Accepts::of(inquiry.to.accept.as_ref()) {
+        Accepts::Json => (media::JSON, message),
+        Accepts::EventStream => (media::EVENT_STREAM, Bytes::from(event::message(&message))),
+    };
+    let mut response = Response::new(Source::Own(Some(body)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(form));
+    note(&mut response, status, &mut inquiry.exchange);
+    Ok(response)
+}
+
+/// Says in an answer and in the log what memory had to do with it.
+fn note(response: &mut Response<Source>, status: Status, exchange: &mut Exchange) {
+    told(status, exchange);
+    // Of words and numbers of ours, and so a value.
+    if let Ok(value) = HeaderValue::try_from(status.to_string()) {
+        response.headers_mut().append(CACHE_STATUS, value);
+    }
+}
+
+fn told(status: Status, exchange: &mut Exchange) {
+    exchange.cache(status.word());
+    if let Some(why) = status.why() {
+        exchange.stored(why.word());
+    }
+}

@@ -1,0 +1,332 @@
+//! Reads an answer of the upstream: keeps it where it may be kept, learns the tools that it lists,
+//! and decides what of it leaves.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+
+use super::note;
+use super::view::{Selection, Undecidable, View};
+use crate::gateway::answer::{self, Limits, Read, Unread};
+use crate::gateway::cache::{Entry, Fill, Status, Why};
+use crate::gateway::catalog::Learning;
+use crate::gateway::follow::{self, Follower};
+use crate::gateway::outbound::Lease;
+use crate::gateway::relay::{self, Reader, Source, Verdict};
+use crate::net::upstream::Inbound;
+use crate::observe::Exchange;
+use crate::protocol::media;
+use crate::protocol::refusal::{self, Refusal, UpstreamFault};
+use crate::protocol::response::{Message, Notification, Response};
+use crate::protocol::version::Era;
+
+const UNREADABLE: &str = "an answer that must be read and cannot be";
+
+/// How the answer to one request is read.
+pub(in crate::gateway) struct Answering {
+    view: View,
+    limits: Limits,
+    era: Era,
+    /// The raw id of the request, if it is known before the answer.
+    id: Option<Bytes>,
+    /// The right to keep it.
+    fill: Option<Fill>,
+    learning: Option<Learning>,
+    follower: Arc<Follower>,
+    /// Whether it was kept, once that is known; the log learns it too.
+    kept: Arc<OnceLock<&'static str>>,
+    status: Option<Status>,
+}
+
+/// What leaves of a message.
+enum Leaving {
+    AsItCame,
+    Otherwise(Bytes),
+    Nothing,
+}
+
+impl Answering {
+    /// The answer to a request of this era with this id, as `view` has it leave. Of one that need not
+    /// be read, no more than `entry_bytes_max` is held.
+    #[must_use]
+    pub(in crate::gateway) fn new(
+        view: View,
+        era: Era,
+        id: Option<Bytes>,
+        entry_bytes_max: usize,
+        follower: &Arc<Follower>,
+    ) -> Answering {
+        Answering {
+            limits: view.limits(entry_bytes_max),
+            view,
+            era,
+            id,
+            fill: None,
+            learning: None,
+            follower: Arc::clone(follower),
+            kept: Arc::default(),
+            status: None,
+        }
+    }
+
+    /// The same, which keeps it.
+    #[must_use]
+    pub(in crate::gateway) fn keeping(mut self, fill: Fill) -> Answering {
+        self.status = Some(Status::Fetched {
+            had_stale: fill.had_stale(),
+            // Until more is known: why it goes upstream beside others.
+            kept: fill.is_alone().map(Err),
+        });
+        self.fill = Some(fill);
+        self
+    }
+
+    /// The same, which learns from it.
+    #[must_use]
+    pub(in crate::gateway) fn learning(mut self, learning: Option<Learning>) -> Answering {
+        self.learning = learning;
+        self
+    }
+
+    /// Within which bounds it is held.
+    #[must_use]
+    pub(in crate::gateway) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// There was no answer, or one with a 5xx. Gives what may be served instead.
+    #[must_use]
+    pub(in crate::gateway) fn failed(&mut self) -> Option<Arc<Entry>> {
+        self.fill.take()?.failed(Instant::now())
+    }
+
+    /// What leaves of an answer in memory, to the request with this id.
+    ///
+    /// # Errors
+    /// [`UpstreamFault::Unreadable`]
+    pub(in crate::gateway) fn remembered(
+        &self,
+        entry: &Entry,
+        id: Option<&[u8]>,
+    ) -> Result<Bytes, Refusal> {
+        let response = entry.response();
+        let selection = match entry.selection().get() {
+            Some(selection) => selection,
+            None => {
+                let selection = self.select(response).map_err(|_| self.fault(UNREADABLE))?;
+                entry.selection().get_or_init(|| selection)
+            }
+        };
+        let ttl_ms = entry.ttl_ms(Instant::now());
+        Ok(View::leave(response, selection, id, Some(ttl_ms)))
+    }
+
+    /// The answer is an error that leaves nothing to be served.
+    pub(in crate::gateway) fn refused(mut self) {
+        self.unshareable(Why::Error);
+    }
+
+    /// Reads an answer whose head says that all is well, and passes on what leaves of it.
+    ///
+    /// # Errors
+    /// [`UpstreamFault::Unreadable`] where it must be read and cannot be.
+    pub(in crate::gateway) async fn settle(
+        mut self: Box<Self>,
+        response: http::Response<Inbound>,
+        lease: Lease,
+        exchange: &mut Exchange,
+    ) -> Result<http::Response<Source>, Refusal> {
+        if media::is_event_stream(response.headers()) && !media::is_coded(response.headers()) {
+            let mut response = relay::pass(response, lease, self.era);
+            if self.view.demands() {
+                response.headers_mut().remove(CONTENT_LENGTH);
+            }
+            if let Some(status) = self.status {
+                note(&mut response, status, exchange);
+                exchange.storing(Arc::clone(&self.kept));
+            }
+            let bytes_max = self.limits.bytes_max;
+            relay::read(&mut response, self, bytes_max);
+            return Ok(response);
+        }
+        let whole = |_: &[u8]| Read::Response(());
+        let (held, found) = answer::hold(response, lease, self.limits, whole).await;
+        let leaving = match found {
+            Ok(()) => self.respond(held.bytes()),
+            Err(unread) => self.pass_unread(unread)?,
+        };
+        let mut response = match leaving {
+            Leaving::AsItCame => held.pass(self.era),
+            Leaving::Otherwise(message) => held.replace(&message, self.era),
+            Leaving::Nothing => return Err(self.fault(UNREADABLE).into()),
+        };
+        if let Some(status) = self.status {
+            note(&mut response, status, exchange);
+        }
+        if let Some(word) = self.kept.get() {
+            exchange.stored(word);
+        }
+        Ok(response)
+    }
+
+    /// Reads an answer for nobody but the memory.
+    pub(in crate::gateway) fn keep_only(mut self, response: Response) {
+        let _ = self.decide(response);
+    }
+
+    /// An answer that could not be read goes on as it is, if it need not be.
+    fn pass_unread(&mut self, unread: Unread) -> Result<Leaving, Refusal> {
+        let (why, is_whole) = match unread {
+            Unread::Whole(what) if what == self.limits.too_long => (Why::TooLarge, true),
+            Unread::Whole(_) => (Why::Unreadable, true),
+            Unread::Lost(_) => (Why::Truncated, false),
+        };
+        self.unshareable(why);
+        match is_whole && !self.view.demands() {
+            true => Ok(Leaving::AsItCame),
+            false => Err(self.fault(unread.what()).into()),
+        }
+    }
+
+    /// Reads one message, and says what leaves of it.
+    fn respond(&mut self, message: &[u8]) -> Leaving {
+        if let Some(notification) = Notification::read(message) {
+            follow::heed(&notification, self.follower.changes());
+        }
+        match Message::read(Bytes::copy_from_slice(message)) {
+            Message::Other { .. } => Leaving::AsItCame,
+            Message::Response(response) => self.decide(response),
+            Message::Unreadable(_) => {
+                self.unshareable(Why::Unreadable);
+                match self.view.demands() {
+                    true => Leaving::Nothing,
+                    false => Leaving::AsItCame,
+                }
+            }
+        }
+    }
+
+    fn decide(&mut self, response: Response) -> Leaving {
+        let Ok(selection) = self.select(&response) else {
+            self.unshareable(Why::Unreadable);
+            return Leaving::Nothing;
+        };
+        let leaving = match selection.is_whole() {
+            true => Leaving::AsItCame,
+            false => Leaving::Otherwise(View::leave(&response, &selection, None, None)),
+        };
+        self.keep(response, selection);
+        leaving
+    }
+
+    /// What of a response leaves; what it says of tools is learned.
+    fn select(&self, response: &Response) -> Result<Selection, Undecidable> {
+        let learned = self
+            .learning
+            .as_ref()
+            .map(|learning| learning.learn(response));
+        let stays = |index| learned.as_ref().is_none_or(|learned| learned.stays(index));
+        self.view.select(response, stays)
+    }
+
+    fn keep(&mut self, response: Response, selection: Selection) {
+        let now = Instant::now();
+        // An answer to something else is not kept as the answer to this.
+        let is_own = match (&self.id, response.id()) {
+            (Some(asked), Some(told)) => asked[..] == *told,
+            (Some(_), None) => response.error().is_some(),
+            (None, _) => true,
+        };
+        let Some(fill) = self.fill.take() else {
+            return;
+        };
+        let kept = match response.error() {
+            _ if !is_own => {
+                fill.unshareable(now, Why::Unreadable);
+                Err(Why::Unreadable)
+            }
+            Some(error) if error.is_invalid_params() => {
+                fill.cursor_invalid(now);
+                Err(Why::Error)
+            }
+            _ => match fill.keep(now, &Arc::new(response)) {
+                Ok(entry) => {
+                    entry.selection().get_or_init(|| selection);
+                    Ok(entry.ttl_seconds(now))
+                }
+                Err(why) => Err(why),
+            },
+        };
+        if kept.is_ok() && self.era == Era::Modern {
+            self.follower.begin();
+        }
+        self.told(kept);
+    }
+
+    fn unshareable(&mut self, why: Why) {
+        if let Some(fill) = self.fill.take() {
+            fill.unshareable(Instant::now(), why);
+            self.told(Err(why));
+        }
+    }
+
+    fn told(&mut self, now_kept: Result<i64, Why>) {
+        if let Some(Status::Fetched { kept, .. }) = &mut self.status {
+            *kept = Some(now_kept);
+        }
+        // It is told once.
+        let _ = self.kept.set(now_kept.map_or_else(Why::word, |_| "stored"));
+    }
+
+    fn fault(&self, what: &'static str) -> UpstreamFault {
+        UpstreamFault::Unreadable {
+            upstream: self.view.route().upstream.name.clone(),
+            what,
+        }
+    }
+
+    /// The event that says that an answer must be read and cannot be.
+    fn last_words(&self, what: &'static str) -> Bytes {
+        let refusal = Refusal::from(self.fault(what));
+        refusal::event(&refusal.telling(), self.id.as_deref()).into()
+    }
+}
+
+impl Reader for Answering {
+    fn edits(&self) -> bool {
+        self.view.demands()
+    }
+
+    fn read(&mut self, message: &[u8]) -> Verdict {
+        match self.respond(message) {
+            Leaving::AsItCame => Verdict::Pass,
+            Leaving::Otherwise(message) => Verdict::Replace(message),
+            Leaving::Nothing => Verdict::End(self.last_words(UNREADABLE)),
+        }
+    }
+
+    fn exceeded(&mut self) -> Option<Bytes> {
+        self.unshareable(Why::TooLarge);
+        let too_long = self.limits.too_long;
+        self.view.demands().then(|| self.last_words(too_long))
+    }
+
+    fn ended(&mut self, cut: bool) -> Option<Bytes> {
+        // Who waits for the answer tries for itself.
+        if self.fill.take().is_some() {
+            self.told(Err(Why::Truncated));
+        }
+        let broken = "an answer that must be read and broke off";
+        cut.then(|| self.last_words(broken))
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if self.fill.is_some() {
+            self.told(Err(Why::Truncated));
+        }
+    }
+}
