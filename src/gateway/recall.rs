@@ -73,7 +73,7 @@ pub(super) async fn answer(
         Found::Fill(fill) => answering.keeping(fill),
         Found::Nothing(why) => answering.bypassing(why),
     };
-    let mut answering = Some(Box::new(answering));
+    let mut answering = answering.has_use().then(|| Box::new(answering));
     let mut answered =
         pipeline::forward(gateway, serving, head, admitted, &mut answering, inquiry).await;
     // Otherwise it reads on, while the answer passes.

@@ -83,6 +83,12 @@ impl Answering {
         self
     }
 
+    /// Whether there is anything to read it for.
+    #[must_use]
+    pub(in crate::gateway) fn has_use(&self) -> bool {
+        self.fill.is_some() || self.learning.is_some() || self.view.demands()
+    }
+
     /// The same, which goes past the memory.
     #[must_use]
     pub(in crate::gateway) fn bypassing(mut self, why: Why) -> Answering {
