@@ -17,7 +17,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use tokio::time::Instant;
 
-pub(super) use judge::{Asked, ParamLines};
+pub(super) use judge::{Calling, ParamLines};
 pub(super) use learning::Learning;
 pub(super) use tool::Tool;
 

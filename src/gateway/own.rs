@@ -18,6 +18,9 @@ use crate::protocol::version::{Era, Version};
 
 const EITHER: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
+/// The raw id of every request of our own: each has a connection or a stream of its own.
+pub(super) const ID: &[u8] = br#""weirgate""#;
+
 /// On whose behalf we ask: the head of its request, as far as an upstream may decide by it.
 #[derive(Clone, Debug)]
 pub(super) struct Behalf {
@@ -34,7 +37,7 @@ pub(super) struct Behalf {
 pub(super) enum Told {
     /// The response.
     Response(Response),
-    /// An answer with this status, in which there is none.
+    /// An answer with this status, which is no success, whatever is in it.
     Status(StatusCode),
 }
 
@@ -51,7 +54,9 @@ pub(super) fn message(
     let version = version.unwrap_or(Version::V2026_07_28);
     if era == Era::Legacy {
         return [
-            br#"{"jsonrpc":"2.0","id":"weirgate","method":""#,
+            br#"{"jsonrpc":"2.0","id":"#,
+            ID,
+            br#","method":""#,
             method.as_bytes(),
             br#"","params":{"_meta":{}"#,
             params,
@@ -61,7 +66,9 @@ pub(super) fn message(
         .into();
     }
     [
-        br#"{"jsonrpc":"2.0","id":"weirgate","method":""#,
+        br#"{"jsonrpc":"2.0","id":"#,
+        ID,
+        br#","method":""#,
         method.as_bytes(),
         br#"","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":""#,
         version.as_str().as_bytes(),
@@ -153,11 +160,14 @@ pub(super) async fn ask(
     let status = response.status();
     let (held, found) = answer::hold(response, lease, limits, response_in).await;
     match found {
+        _ if !status.is_success() => {
+            held.done();
+            Ok(Told::Status(status))
+        }
         Ok(response) => {
             held.done();
             Ok(Told::Response(response))
         }
-        Err(_) if !status.is_success() => Ok(Told::Status(status)),
         Err(unread) => Err(UpstreamFault::Unreadable {
             upstream: destination.upstream().name.clone(),
             what: unread.what(),

@@ -35,7 +35,7 @@ const PAGES_MAX: usize = 100;
 pub(in crate::gateway) type ParamLines = Vec<(HeaderName, HeaderValue)>;
 
 /// A call whose tool is asked for.
-pub(in crate::gateway) struct Asked<'a> {
+pub(in crate::gateway) struct Calling<'a> {
     /// The gateway.
     pub(in crate::gateway) gateway: &'a Running,
     /// Its route.
@@ -48,7 +48,7 @@ pub(in crate::gateway) struct Asked<'a> {
     pub(in crate::gateway) body: Option<&'a Bytes>,
 }
 
-impl Asked<'_> {
+impl Calling<'_> {
     /// The definition of the tool; none where nothing is to be judged by it, or where it cannot be
     /// had, of which the log learns.
     ///
@@ -195,7 +195,7 @@ impl Asked<'_> {
                 Err(unfetched) => return self.unlisted(unfetched),
             };
             if let Some(error) = page.error() {
-                return self.no_list(error.is_method_not_found());
+                return self.no_list(error.is_of_the_request());
             }
             if page.items(List::Tools).is_none() {
                 return self.no_list(true);
