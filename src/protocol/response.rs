@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use edit::Edit;
+pub use edit::{Edit, Pieces};
 pub use notification::{Granted, Notification};
 
 use super::members::Members;
@@ -406,9 +406,9 @@ impl Response {
     }
 
     /// The bytes with single values replaced; all others are those that came. Where nothing changes
-    /// they are shared, else they are put together in one allocation.
+    /// they are shared, and long runs of them always are; the rest is put together.
     #[must_use]
-    pub fn edited(&self, edit: &Edit<'_>) -> Bytes {
+    pub fn edited(&self, edit: &Edit<'_>) -> Pieces {
         edit::edited(self, edit)
     }
 

@@ -116,27 +116,6 @@ impl Answering {
         self.fill.take()?.failed(Instant::now())
     }
 
-    /// What leaves of an answer in memory, to the request with this id.
-    ///
-    /// # Errors
-    /// [`UpstreamFault::Unreadable`]
-    pub(in crate::gateway) fn remembered(
-        &self,
-        entry: &Entry,
-        id: Option<&[u8]>,
-    ) -> Result<Bytes, Refusal> {
-        let response = entry.response();
-        let selection = match entry.selection().get() {
-            Some(selection) => selection,
-            None => {
-                let selection = self.select(response).map_err(|_| self.fault(UNREADABLE))?;
-                entry.selection().get_or_init(|| selection)
-            }
-        };
-        let ttl_ms = entry.ttl_ms(Instant::now());
-        Ok(View::leave(response, selection, id, Some(ttl_ms)))
-    }
-
     /// The answer is an error that leaves nothing to be served. Gives what memory had to do with it.
     pub(in crate::gateway) fn refused(mut self) -> Option<Status> {
         self.unshareable(Why::Error);
@@ -260,7 +239,7 @@ impl Answering {
         };
         let leaving = match selection.is_whole() {
             true => Leaving::AsItCame,
-            false => Leaving::Otherwise(View::leave(&response, &selection, None, None)),
+            false => Leaving::Otherwise(View::leave(&response, &selection, None, None).whole()),
         };
         self.keep(response, selection);
         leaving
@@ -296,13 +275,10 @@ impl Answering {
                 fill.cursor_invalid(now);
                 Err(Why::Error)
             }
-            _ => match fill.keep(now, &Arc::new(response)) {
-                Ok(entry) => {
-                    entry.selection().get_or_init(|| selection);
-                    Ok(entry.ttl_seconds(now))
-                }
-                Err(why) => Err(why),
-            },
+            _ => {
+                let kept = fill.keep(now, &Arc::new(response), selection);
+                kept.map(|entry| entry.ttl_seconds(now))
+            }
         };
         if kept.is_ok() && self.era == Era::Modern {
             self.follower.begin();
