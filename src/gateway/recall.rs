@@ -111,10 +111,9 @@ fn learning(serving: &Serving, head: &Parts, wanted: &Wanted) -> Option<Learning
         Some(Text::Is(cursor)) => Some(cursor.into_owned()),
         _ => None,
     };
-    let headers = &head.headers;
     Some(Learning::new(
         serving,
-        headers,
+        head,
         wanted.era,
         wanted.version,
         cursor,
@@ -191,15 +190,17 @@ async fn refetch(destination: Destination, request: Request<Outbound>, mut answe
     let told = own::ask(&destination, request, answering.limits()).await;
     match told {
         Ok(Told::Response(response)) => answering.keep_only(response),
-        Ok(Told::Status(status)) if !status.is_server_error() => answering.refused(),
+        Ok(Told::Status(status, response)) if !status.is_server_error() => {
+            answering.refused_with(response);
+        }
         // What is in memory stays there until it is stale.
-        Ok(Told::Status(_)) | Err(_) => drop(answering.failed()),
+        Ok(Told::Status(..)) | Err(_) => drop(answering.failed()),
     }
 }
 
 /// Why nothing could be fetched.
 pub(super) enum Unfetched {
-    /// There was an answer with this status, and no response in it.
+    /// There was an answer with this status, which is no success.
     Status(StatusCode),
     /// For this reason there was none.
     Refused(Refusal),
@@ -253,8 +254,8 @@ pub(super) async fn fetch(
             answering.keep_only(response.clone());
             Ok(response)
         }
-        Ok(Told::Status(status)) => {
-            answering.refused();
+        Ok(Told::Status(status, response)) => {
+            answering.refused_with(response);
             Err(Unfetched::Status(status))
         }
         Err(fault) => Err(Unfetched::Refused(fault.into())),

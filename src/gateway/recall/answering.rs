@@ -128,6 +128,14 @@ impl Answering {
         self.unshareable(Why::Error);
     }
 
+    /// The same, with the response in it, if there is one.
+    pub(in crate::gateway) fn refused_with(self, response: Option<Response>) {
+        match response.filter(|response| response.error().is_some()) {
+            Some(response) => self.keep_only(response),
+            None => self.refused(),
+        }
+    }
+
     /// Reads an answer whose head says that all is well, and passes on what leaves of it.
     ///
     /// # Errors
