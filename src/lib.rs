@@ -17,10 +17,13 @@
 //! head + Frame ── gateway::place ──▶ Placed   modern or legacy, and which version
 //! head + Frame + Placed ── gateway::agree ──▶ Routing   headers held against the body
 //! Placed ── accept ──▶ Accepted               does the route serve this version and method
+//! call ── gateway::catalog ──▶ Tool           its definition; its argument headers held against it
 //! large body ── gateway::agree ──▶ Claim      decided on by its headers
 //! Claim + body ── gateway::upload ──▶ body    held against them while it passes
 //! all of it ── gateway::admitted ──▶ Admitted   what may go upstream, and what is awaited of it
+//! Admitted ── gateway::recall ──▶ answer      from memory, where that may be and can be
 //! Admitted ── gateway::forward ──▶ answer     the same bytes, headers rebuilt from them
+//! answer ── gateway::recall ──▶ memory        what may be kept, and what of a list leaves
 //! answer ── gateway::relay ──▶ client         bytes as they come
 //! every exchange ── observe ──▶ record        closed once, whatever ended it
 //! ```
@@ -34,7 +37,8 @@
 //! - [`net`] has the sockets. [`net::wire`] notices a client that has gone; [`net::upstream`] gives up a
 //!   connection, or its stream of one, at once when an exchange is given up; [`net::tls`] takes
 //!   certificates as [`net::reload`] finds them.
-//! - [`gateway`] has the stages.
+//! - [`gateway`] has the stages; `cache` is what they remember, `follow` hears of what has changed,
+//!   `own` asks an upstream on behalf of a client.
 //! - [`admin`] has the listeners beside the gateway: probes, and what the gateway remembers.
 //! - [`command`] has what the binary can be asked to do.
 //!

@@ -18,7 +18,7 @@ use http::header::HOST;
 use http::request::Parts;
 use tokio::time::Instant;
 
-pub(super) use judge::{Asked, ParamLines, doubt_by_claim};
+pub(super) use judge::{Calling, ParamLines, doubt_by_claim};
 pub(super) use learning::Learning;
 pub(super) use tool::Tool;
 

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -101,11 +101,13 @@ impl Follower {
                 }
                 self.told(Level::Info, "changes of an upstream are followed");
             };
+            let begun = Instant::now();
             let ended = self.subscribe(granted).await;
             pause = match ended {
                 Ended::Refused | Ended::Closed => PAUSE_REFUSED,
-                Ended::Failed => (pause * 2).min(PAUSE_MAX),
-                Ended::Broken => PAUSE_MIN,
+                // One that has lasted was none of those that break off at once.
+                Ended::Broken if begun.elapsed() > PAUSE_MAX => PAUSE_MIN,
+                Ended::Broken | Ended::Failed => (pause * 2).clamp(PAUSE_MIN, PAUSE_MAX),
             };
             if matches!(ended, Ended::Closed | Ended::Broken) {
                 was_granted = true;
@@ -180,8 +182,8 @@ impl Follower {
                     || offered.prompts_list_changed
                     || offered.resources_list_changed
             })),
-            Ok(Told::Status(status, _)) if status.is_server_error() => Err(Ended::Failed),
-            Ok(Told::Status(..)) => Ok(None),
+            Ok(Told::Status(status)) if status.is_server_error() => Err(Ended::Failed),
+            Ok(Told::Status(_)) => Ok(None),
             Err(_) => Err(Ended::Failed),
         }
     }

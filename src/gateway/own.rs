@@ -37,8 +37,8 @@ pub(super) struct Behalf {
 pub(super) enum Told {
     /// The response.
     Response(Response),
-    /// An answer with this status, which is no success; and the response in it, if there is one.
-    Status(StatusCode, Option<Response>),
+    /// An answer with this status, which is no success, whatever is in it.
+    Status(StatusCode),
 }
 
 /// Counts the requests of our own.
@@ -171,14 +171,14 @@ pub(super) async fn ask(
     let status = response.status();
     let (held, found) = answer::hold(response, lease, limits, response_in).await;
     match found {
+        _ if !status.is_success() => {
+            held.done();
+            Ok(Told::Status(status))
+        }
         Ok(response) => {
             held.done();
-            Ok(match status.is_success() {
-                true => Told::Response(response),
-                false => Told::Status(status, Some(response)),
-            })
+            Ok(Told::Response(response))
         }
-        Err(_) if !status.is_success() => Ok(Told::Status(status, None)),
         Err(unread) => Err(UpstreamFault::Unreadable {
             upstream: destination.upstream().name.clone(),
             what: unread.what(),

@@ -165,7 +165,7 @@ async fn admit_message(
     }
     let call = message.call(&accepted);
     let deadline = Deadline::of(&call, &serving.route.deadline);
-    let tool = catalog::Asked {
+    let tool = catalog::Calling {
         gateway,
         serving,
         head,
@@ -198,7 +198,7 @@ async fn admit_claim(
     exchange.called(call.method, call.name);
     exchange.placed(call.era, call.version);
     let deadline = Deadline::of(&call, &serving.route.deadline);
-    let tool = catalog::Asked {
+    let tool = catalog::Calling {
         gateway,
         serving,
         head,
@@ -328,10 +328,8 @@ async fn settle(
     let exchange = &mut inquiry.exchange;
     exchange.upstream_connection(lease.reused());
     exchange.upstream_status(response.status().as_u16());
-    if response.status().is_success()
-        && let Some(reader) = reader.take()
-    {
-        return Box::pin(reader.settle(response, lease, exchange)).await;
+    if response.status().is_success() && reader.is_some() {
+        return Box::pin(Answering::settle(reader, response, lease, era, exchange)).await;
     }
     match reading {
         Reading::Nothing if era == Era::Legacy && route.cache.legacy.is_some() => {
@@ -339,9 +337,9 @@ async fn settle(
         }
         Reading::Nothing => Ok(relay::pass(response, lease, era)),
         Reading::Changes => Ok(heed(relay::pass(response, lease, era), serving)),
-        Reading::Call if response.status().is_client_error() => {
+        Reading::Call if route.catalog.enabled && response.status().is_client_error() => {
             let settling = recall::doubt(response, lease, serving);
-            Ok(Box::pin(settling).await)
+            Ok(Box::pin(settling).await?)
         }
         Reading::Call => Ok(relay::pass(response, lease, era)),
         Reading::Handshake => {

@@ -14,7 +14,7 @@ use http::{Request, Response, StatusCode};
 use tokio::time::timeout_at;
 
 use super::admitted::{Admitted, Wanted};
-use super::answer::{self, Limits, Read};
+use super::answer::{self, Limits, Read, Unread};
 use super::cache::{Asking, Change, Entry, Fill, Kind, Look, Outcome, Status, Why};
 use super::catalog::Learning;
 use super::forward::Destination;
@@ -30,7 +30,7 @@ use crate::observe::Exchange;
 use crate::protocol::event;
 use crate::protocol::frame::{self, Field, Paths, Text};
 use crate::protocol::media::{self, Accepts};
-use crate::protocol::refusal::Refusal;
+use crate::protocol::refusal::{Refusal, UpstreamFault};
 use crate::protocol::response::{self, Message};
 use crate::protocol::version::{Era, Version};
 
@@ -71,25 +71,26 @@ pub(super) async fn answer(
             return Ok(response);
         }
         Found::Fill(fill) => answering.keeping(fill),
-        Found::Nothing(why) => {
-            told(Status::Bypass(why), &mut inquiry.exchange);
-            answering
-        }
+        Found::Nothing(why) => answering.bypassing(why),
     };
-    let mut answering = Some(Box::new(answering));
-    let answered =
+    let mut answering = answering.has_use().then(|| Box::new(answering));
+    let mut answered =
         pipeline::forward(gateway, serving, head, admitted, &mut answering, inquiry).await;
-    // Who took it has read the answer, or does.
+    // Otherwise it reads on, while the answer passes.
     let Some(mut answering) = answering else {
         return answered;
     };
-    let upstream = match &answered {
+    let upstream = match &mut answered {
+        Ok(response) if response.status().is_success() => return answered,
         Ok(response) if response.status().is_server_error() => Some(response.status().as_u16()),
         Err(Refusal::Upstream(_)) => None,
-        Ok(_) | Err(_) => {
-            answering.refused();
+        Ok(response) => {
+            if let Some(status) = answering.refused() {
+                note(response, status, &mut inquiry.exchange);
+            }
             return answered;
         }
+        Err(_) => return answered,
     };
     match answering.failed() {
         None => answered,
@@ -190,11 +191,9 @@ async fn refetch(destination: Destination, request: Request<Outbound>, mut answe
     let told = own::ask(&destination, request, answering.limits()).await;
     match told {
         Ok(Told::Response(response)) => answering.keep_only(response),
-        Ok(Told::Status(status, response)) if !status.is_server_error() => {
-            answering.refused_with(response);
-        }
+        Ok(Told::Status(status)) if !status.is_server_error() => drop(answering.refused()),
         // What is in memory stays there until it is stale.
-        Ok(Told::Status(..)) | Err(_) => drop(answering.failed()),
+        Ok(Told::Status(_)) | Err(_) => drop(answering.failed()),
     }
 }
 
@@ -226,6 +225,7 @@ pub(super) async fn fetch(
         name: None,
     };
     let view = View::of(&call, &serving.route);
+    let id = frame.as_ref().and_then(|frame| frame.shared_id());
     let wanted = Wanted {
         kind: Some(Kind::Tools),
         era: call.era,
@@ -235,7 +235,7 @@ pub(super) async fn fetch(
     };
     let found = look(gateway, serving, &behalf.head(), &wanted, None).await;
     let bytes_max = gateway.store.entry_bytes_max();
-    let answering = Answering::new(view, call.era, None, bytes_max, &serving.follower);
+    let answering = Answering::new(view, call.era, id, bytes_max, &serving.follower);
     let answering = match found {
         Found::Entry(entry, ..) => {
             let response = entry.response().clone();
@@ -254,8 +254,8 @@ pub(super) async fn fetch(
             answering.keep_only(response.clone());
             Ok(response)
         }
-        Ok(Told::Status(status, response)) => {
-            answering.refused_with(response);
+        Ok(Told::Status(status)) => {
+            let _ = answering.refused();
             Err(Unfetched::Status(status))
         }
         Err(fault) => Err(Unfetched::Refused(fault.into())),
@@ -264,11 +264,14 @@ pub(super) async fn fetch(
 
 /// Passes on an answer with which the upstream refused a call. Where it did so for the header of an
 /// argument, what is known of its tools is out of date.
+///
+/// # Errors
+/// [`UpstreamFault::Unreadable`] where it broke off.
 pub(super) async fn doubt(
     response: Response<Inbound>,
     lease: Lease,
     serving: &Serving,
-) -> Response<Source> {
+) -> Result<Response<Source>, UpstreamFault> {
     let limits = Limits {
         bytes_max: serving.route.bounds.buffer_bytes,
         too_long: "an error that is too long",
@@ -284,10 +287,17 @@ pub(super) async fn doubt(
         Message::Unreadable(_) => Read::Unreadable,
     };
     let (held, found) = answer::hold(response, lease, limits, is_mismatch).await;
-    if found == Ok(true) && serving.catalog.doubts(tokio::time::Instant::now()) {
-        serving.follower.changes().changed(Change::Tools);
+    match found {
+        Err(Unread::Lost(what)) => Err(UpstreamFault::Unreadable {
+            upstream: serving.route.upstream.name.clone(),
+            what,
+        }),
+        Ok(true) if serving.catalog.doubts(tokio::time::Instant::now()) => {
+            serving.follower.changes().changed(Change::Tools);
+            Ok(held.pass(Era::Modern))
+        }
+        Ok(_) | Err(Unread::Whole(_)) => Ok(held.pass(Era::Modern)),
     }
-    held.pass(Era::Modern)
 }
 
 const LIST_TOOLS: &str = "tools/list";

@@ -141,10 +141,10 @@ impl ErrorObject {
         self.code == Some(-32602)
     }
 
-    /// Whether the server does not have the method.
+    /// Whether the server does not know such a request: its method, its parameters, its form.
     #[must_use]
-    pub fn is_method_not_found(self) -> bool {
-        self.code == Some(-32601)
+    pub fn is_of_the_request(self) -> bool {
+        matches!(self.code, Some(-32602..=-32600))
     }
 
     /// Whether a header and the body differed, to the server.

@@ -37,7 +37,7 @@ const PAGES_MAX: usize = 100;
 pub(in crate::gateway) type ParamLines = Vec<(HeaderName, HeaderValue)>;
 
 /// A call whose tool is asked for.
-pub(in crate::gateway) struct Asked<'a> {
+pub(in crate::gateway) struct Calling<'a> {
     /// The gateway.
     pub(in crate::gateway) gateway: &'a Running,
     /// Its route.
@@ -52,7 +52,7 @@ pub(in crate::gateway) struct Asked<'a> {
     pub(in crate::gateway) deadline: Option<Deadline>,
 }
 
-impl Asked<'_> {
+impl Calling<'_> {
     /// The definition of the tool; none where nothing is to be judged by it, or where it cannot be
     /// had, of which the log learns.
     ///
@@ -248,24 +248,24 @@ impl Asked<'_> {
                 message,
                 learning,
             );
-            let page = match Box::pin(page).await {
+            let page = Box::pin(page).await;
+            let is_refused = match &page {
+                Ok(page) => page.error().is_some(),
+                Err(Unfetched::Status(status)) => status.is_client_error(),
+                Err(Unfetched::Refused(_)) => false,
+            };
+            if is_refused && cursor.is_some() && !has_restarted {
+                // The list has changed since its pages were read, so that they are void.
+                self.serving.follower.changes().changed(Change::Tools);
+                (cursor, has_restarted) = (None, true);
+                continue;
+            }
+            let page = match page {
                 Ok(page) => page,
-                // The list has changed meanwhile, so that its pages are other ones.
-                Err(Unfetched::Status(status))
-                    if status.is_client_error() && cursor.is_some() && !has_restarted =>
-                {
-                    (cursor, has_restarted) = (None, true);
-                    continue;
-                }
                 Err(unfetched) => return self.unlisted(unfetched),
             };
-            match page.error() {
-                Some(_) if cursor.is_some() && !has_restarted => {
-                    (cursor, has_restarted) = (None, true);
-                    continue;
-                }
-                Some(error) => return self.no_list(error.is_method_not_found()),
-                None => {}
+            if let Some(error) = page.error() {
+                return self.no_list(error.is_of_the_request());
             }
             if page.items(List::Tools).is_none() {
                 return self.no_list(true);

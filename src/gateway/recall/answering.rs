@@ -83,6 +83,20 @@ impl Answering {
         self
     }
 
+    /// Whether there is anything to read it for.
+    #[must_use]
+    pub(in crate::gateway) fn has_use(&self) -> bool {
+        self.fill.is_some() || self.learning.is_some() || self.view.demands()
+    }
+
+    /// The same, which goes past the memory.
+    #[must_use]
+    pub(in crate::gateway) fn bypassing(mut self, why: Why) -> Answering {
+        // Where nothing is kept, nothing need be said of it.
+        self.status = (why != Why::Off).then_some(Status::Bypass(why));
+        self
+    }
+
     /// The same, which learns from it.
     #[must_use]
     pub(in crate::gateway) fn learning(mut self, learning: Option<Learning>) -> Answering {
@@ -123,42 +137,65 @@ impl Answering {
         Ok(View::leave(response, selection, id, Some(ttl_ms)))
     }
 
-    /// The answer is an error that leaves nothing to be served.
-    pub(in crate::gateway) fn refused(mut self) {
+    /// The answer is an error that leaves nothing to be served. Gives what memory had to do with it.
+    pub(in crate::gateway) fn refused(mut self) -> Option<Status> {
         self.unshareable(Why::Error);
-    }
-
-    /// The same, with the response in it, if there is one.
-    pub(in crate::gateway) fn refused_with(self, response: Option<Response>) {
-        match response.filter(|response| response.error().is_some()) {
-            Some(response) => self.keep_only(response),
-            None => self.refused(),
-        }
+        self.status
     }
 
     /// Reads an answer whose head says that all is well, and passes on what leaves of it.
     ///
     /// # Errors
     /// [`UpstreamFault::Unreadable`] where it must be read and cannot be.
+    /// It stays where it is, so that what was lost on its way can be made up for, unless it reads on
+    /// while the answer passes.
     pub(in crate::gateway) async fn settle(
-        mut self: Box<Self>,
+        slot: &mut Option<Box<Answering>>,
+        response: http::Response<Inbound>,
+        lease: Lease,
+        era: Era,
+        exchange: &mut Exchange,
+    ) -> Result<http::Response<Source>, Refusal> {
+        let reads_on =
+            media::is_event_stream(response.headers()) && !media::is_coded(response.headers());
+        match slot {
+            None => Ok(relay::pass(response, lease, era)),
+            Some(answering) if !reads_on => {
+                answering.settle_document(response, lease, exchange).await
+            }
+            Some(_) => {
+                let response = relay::pass(response, lease, era);
+                Ok(match slot.take() {
+                    Some(answering) => answering.settle_stream(response, exchange),
+                    None => response,
+                })
+            }
+        }
+    }
+
+    fn settle_stream(
+        self: Box<Self>,
+        mut response: http::Response<Source>,
+        exchange: &mut Exchange,
+    ) -> http::Response<Source> {
+        if self.view.demands() {
+            response.headers_mut().remove(CONTENT_LENGTH);
+        }
+        if let Some(status) = self.status {
+            note(&mut response, status, exchange);
+            exchange.storing(Arc::clone(&self.kept));
+        }
+        let bytes_max = self.limits.bytes_max;
+        relay::read(&mut response, self, bytes_max);
+        response
+    }
+
+    async fn settle_document(
+        &mut self,
         response: http::Response<Inbound>,
         lease: Lease,
         exchange: &mut Exchange,
     ) -> Result<http::Response<Source>, Refusal> {
-        if media::is_event_stream(response.headers()) && !media::is_coded(response.headers()) {
-            let mut response = relay::pass(response, lease, self.era);
-            if self.view.demands() {
-                response.headers_mut().remove(CONTENT_LENGTH);
-            }
-            if let Some(status) = self.status {
-                note(&mut response, status, exchange);
-                exchange.storing(Arc::clone(&self.kept));
-            }
-            let bytes_max = self.limits.bytes_max;
-            relay::read(&mut response, self, bytes_max);
-            return Ok(response);
-        }
         let whole = |_: &[u8]| Read::Response(());
         let (held, found) = answer::hold(response, lease, self.limits, whole).await;
         let leaving = match found {
@@ -186,15 +223,15 @@ impl Answering {
 
     /// An answer that could not be read goes on as it is, if it need not be.
     fn pass_unread(&mut self, unread: Unread) -> Result<Leaving, Refusal> {
-        let (why, is_whole) = match unread {
-            Unread::Whole(what) if what == self.limits.too_long => (Why::TooLarge, true),
-            Unread::Whole(_) => (Why::Unreadable, true),
-            Unread::Lost(_) => (Why::Truncated, false),
-        };
-        self.unshareable(why);
-        match is_whole && !self.view.demands() {
-            true => Ok(Leaving::AsItCame),
-            false => Err(self.fault(unread.what()).into()),
+        match unread {
+            Unread::Whole(what) if what == self.limits.too_long => self.unshareable(Why::TooLarge),
+            Unread::Whole(_) => self.unshareable(Why::Unreadable),
+            // As if it had not come.
+            Unread::Lost(_) => return Err(self.fault(unread.what()).into()),
+        }
+        match self.view.demands() {
+            true => Err(self.fault(unread.what()).into()),
+            false => Ok(Leaving::AsItCame),
         }
     }
 
