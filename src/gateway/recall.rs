@@ -112,10 +112,9 @@ fn learning(serving: &Serving, head: &Parts, wanted: &Wanted) -> Option<Learning
         Some(Text::Is(cursor)) => Some(cursor.into_owned()),
         _ => None,
     };
-    let headers = &head.headers;
     Some(Learning::new(
         serving,
-        headers,
+        head,
         wanted.era,
         wanted.version,
         cursor,
@@ -200,7 +199,7 @@ async fn refetch(destination: Destination, request: Request<Outbound>, mut answe
 
 /// Why nothing could be fetched.
 pub(super) enum Unfetched {
-    /// There was an answer with this status, and no response in it.
+    /// There was an answer with this status, which is no success.
     Status(StatusCode),
     /// For this reason there was none.
     Refused(Refusal),
@@ -226,6 +225,7 @@ pub(super) async fn fetch(
         name: None,
     };
     let view = View::of(&call, &serving.route);
+    let id = frame.as_ref().and_then(|frame| frame.shared_id());
     let wanted = Wanted {
         kind: Some(Kind::Tools),
         era: call.era,
@@ -235,7 +235,6 @@ pub(super) async fn fetch(
     };
     let found = look(gateway, serving, &behalf.head(), &wanted, None).await;
     let bytes_max = gateway.store.entry_bytes_max();
-    let id = Some(Bytes::from_static(own::ID));
     let answering = Answering::new(view, call.era, id, bytes_max, &serving.follower);
     let answering = match found {
         Found::Entry(entry, ..) => {
