@@ -118,7 +118,9 @@ impl Routing {
         write(headers, header::PROTOCOL_VERSION, self.version);
         write(headers, header::METHOD, self.method);
         write(headers, header::NAME, self.name);
-        headers.extend(self.param_lines);
+        for (name, value) in self.param_lines {
+            headers.insert(name, value);
+        }
     }
 }
 

@@ -329,7 +329,7 @@ async fn settle(
         }
         Reading::Nothing => Ok(relay::pass(response, lease, era)),
         Reading::Changes => Ok(heed(relay::pass(response, lease, era), serving)),
-        Reading::Call if response.status().is_client_error() => {
+        Reading::Call if route.catalog.enabled && response.status().is_client_error() => {
             let settling = recall::doubt(response, lease, serving);
             Ok(Box::pin(settling).await?)
         }

@@ -73,7 +73,7 @@ pub(super) async fn answer(
         Found::Fill(fill) => answering.keeping(fill),
         Found::Nothing(why) => answering.bypassing(why),
     };
-    if !answering.reads() {
+    if !answering.has_use() {
         let mut answered =
             pipeline::forward(gateway, serving, head, admitted, &mut None, inquiry).await;
         answering.note(&mut answered, &mut inquiry.exchange);

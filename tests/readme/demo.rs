@@ -35,6 +35,12 @@ pub(crate) fn three_calls() {
     assert_record(&readme, &record);
 }
 
+/// The server's URL in the line that tells where it listens.
+pub(crate) fn server(line: &str) -> Option<String> {
+    let (_, behind) = line.split_once("An MCP server runs on ")?;
+    behind.split(',').next().map(str::to_owned)
+}
+
 /// An answer is what is shown of it; an ellipsis stands for what is left out.
 fn assert_shown(shown: &str, answer: &str) {
     let mut rest = answer;

@@ -98,10 +98,7 @@ fn the_exit_codes_are_the_binarys() {
     let address = taken.local_addr().unwrap().to_string();
     let upstream = ["run", "--upstream", "http://127.0.0.1:3000/mcp"];
     let demo = Running::weirgate(&["demo", "--listen", "127.0.0.1:0"]);
-    let server = demo.out(|line| {
-        let (_, behind) = line.split_once("An MCP server runs on ")?;
-        behind.split(',').next().map(str::to_owned)
-    });
+    let server = demo.out(demo::server);
     let directory = TempDir::new().unwrap();
     let lock = directory.path().join("empty.lock.json");
     std::fs::write(&lock, r#"{"format": 1, "upstream": "", "tools": {}}"#).unwrap();

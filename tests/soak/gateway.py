@@ -20,10 +20,13 @@ SESSIONS_MAX = 64
 POLICY = """
 listen: {{ address: 127.0.0.1:0, requests_max: {requests}{listen} }}
 status: {{ address: 127.0.0.1:0 }}
+admin: {{ address: 127.0.0.1:0 }}
 log: {{ access: json, file: {log} }}
 defaults:
   protocol: {{ versions: ["2026-07-28", "2025-11-25"] }}
   bounds: {{ sessions_max: {sessions} }}
+  # So that what is learned is asked for again and again.
+  catalog: {{ max_age: 1s }}
 upstreams:
 {upstreams}
 routes:

@@ -9,7 +9,7 @@ from h2.errors import ErrorCodes
 
 import http2
 from http1 import HEAD_BYTES_MAX, Ended, read_head, read_pieces, reset
-from messages import LEGACY, Ledger, result
+from messages import LEGACY, MODERN, Ledger, result
 
 FLOOD_EVENT_BYTES = 16 * 1024
 FLOOD_EVENTS_MAX = 4096
@@ -202,6 +202,9 @@ class Upstream:
                 return False
             body = b"".join([piece async for piece in pieces])
             call = Call(json.loads(body), body)
+            if call.method in ("tools/list", "server/discover"):
+                await self.tell(call, reply)
+                return True
             if call.method != "tools/call":
                 await self.handshake(call, reply)
                 return True
@@ -210,6 +213,20 @@ class Upstream:
             return await until_gone(tool(call, reply), reply.gone) is not False
         finally:
             self.open_calls.discard(opened)
+
+    async def tell(self, call: Call, reply):
+        """What a gateway asks for itself: which tools there are, and what else there is to be had."""
+        names = [name for name in vars(Upstream) if not name.startswith("_")]
+        schema = {"type": "object", "properties": {"mark": {"type": "string"}}}
+        told = {"tools": [{"name": name, "inputSchema": schema} for name in names]}
+        if call.method == "server/discover":
+            told = {"supportedVersions": [MODERN], "capabilities": {"tools": {}}}
+        # For so short a time that the list is fetched again and again.
+        result = {"resultType": "complete", "ttlMs": 500, "cacheScope": "public", **told}
+        answer = json.dumps({"jsonrpc": "2.0", "id": call.id, "result": result}).encode()
+        await reply.head("application/json", len(answer))
+        await reply.data(answer)
+        await reply.end()
 
     async def handshake(self, call: Call, reply):
         """What older clients say before their calls."""

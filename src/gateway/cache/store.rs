@@ -267,11 +267,15 @@ impl Kept {
     /// Keeps an entry that was asked for when there had been `purges`. Says whether there was none
     /// since.
     pub(super) fn insert(&self, entry: &Arc<Entry>, purges: u64) -> bool {
+        // What is in memory may have been asked for since, and stays then.
+        if self.purges() != purges {
+            return false;
+        }
         let key = entry.about().key;
         self.entries.insert(key, entry.clone());
         // Entries beyond the bounds go now, not when the library finds time.
         self.entries.run_pending_tasks();
-        // Looked at only now, so that a purge either finds the entry or is seen here.
+        // Looked at again, so that a purge meanwhile either has found the entry or is seen here.
         let holds = self.purges() == purges;
         match holds {
             true => self.markers.invalidate(&key),

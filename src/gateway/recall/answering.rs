@@ -83,6 +83,12 @@ impl Answering {
         self
     }
 
+    /// Whether there is anything to read it for.
+    #[must_use]
+    pub(in crate::gateway) fn has_use(&self) -> bool {
+        self.fill.is_some() || self.learning.is_some() || self.view.demands()
+    }
+
     /// The same, which goes past the memory.
     #[must_use]
     pub(in crate::gateway) fn bypassing(mut self, why: Why) -> Answering {
@@ -102,12 +108,6 @@ impl Answering {
     #[must_use]
     pub(in crate::gateway) fn limits(&self) -> Limits {
         self.limits
-    }
-
-    /// Whether the answer is read at all: to be kept, to leave otherwise, or to be learned from.
-    #[must_use]
-    pub(in crate::gateway) fn reads(&self) -> bool {
-        self.fill.is_some() || self.view.demands() || self.learning.is_some()
     }
 
     /// Whether it is a page behind the first that is to be kept.

@@ -50,7 +50,7 @@ fn whatever_could_change_the_answer_is_part_of_the_question() {
         with_params(r#""n":9007199254740993,"#),
         with_meta(r#","vendor/key":1"#),
         with_meta(r#","vendor/key":2"#),
-        with_meta(r#","progresstoken":1"#),
+        with_meta(r#","vendor/progressToken":1"#),
         with_meta(r#","io.modelcontextprotocol/unknown":1"#),
         with_capabilities(r#"{"sampling":{}}"#),
         with_capabilities(r#"{"roots":{"listChanged":true}}"#),
@@ -136,8 +136,13 @@ fn routes_and_versions_keep_apart() {
     let stage = Stage::with(numbering(), |policy| {
         let legacy = json!({"legacy": {"ttl": "1m", "scope": "public"}});
         policy
-            .set("/routes/0/cache", legacy)
-            .set("/routes/1", json!({"name": "other", "path": "/other", "upstream": "up"}))
+            .set(
+                "/routes",
+                json!([
+                    {"name": "main", "path": "/mcp", "upstream": "up", "cache": legacy},
+                    {"name": "other", "path": "/other", "upstream": "up"},
+                ]),
+            )
     });
     stage.stores("a route", &list("tools/list"));
     stage.stores("another route", &list("tools/list").target("/other"));

@@ -261,6 +261,25 @@ fn what_is_meant_is_purged() {
 }
 
 #[test]
+fn what_was_asked_for_before_a_purge_takes_nothing_away_that_came_after_it() {
+    let (store, now) = (store(), Instant::now());
+    let (sent, _) = tools();
+    let first = sent.lead(&store, now);
+    let Outcome::Lead(late) = sent.wait(&store, now).give_up() else {
+        panic!("it asks for itself");
+    };
+    store.purge(&Filter::default());
+    let waiting = sent.wait(&store, now);
+    drop(first);
+    let Outcome::Lead(second) = waiting.give_up() else {
+        panic!("it takes over");
+    };
+    second.keep(now, &public("new")).unwrap();
+    assert_eq!(late.keep(now, &public("old")).unwrap_err(), Why::Voided);
+    assert_eq!(text(&sent.hit(&store, now).entry), "new");
+}
+
+#[test]
 fn an_entry_describes_itself() {
     let (store, now) = (store(), Instant::now());
     let changes = Arc::default();
