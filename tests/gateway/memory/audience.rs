@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Stage, cache_status, document, hinted, list, number_of, numbering, Counter};
-use crate::harness::{Reply, Request, in_session};
+use crate::harness::{Reply, Request};
 
 /// Headers any of which may be a credential.
 const CREDENTIALS: [(&str, &str); 6] = [
@@ -150,7 +150,7 @@ fn what_the_policy_declares_public_is_for_everybody_of_its_kind() {
     // Calls are never kept.
     for _ in 0..2 {
         let before = stage.fetched();
-        let told = stage.tell(&in_session("one"));
+        let told = stage.tell(&Request::legacy_call("a").header("Mcp-Session-Id", "one"));
         assert_eq!(told.cache_status(), "");
         assert_eq!(stage.fetched(), before + 1);
     }
