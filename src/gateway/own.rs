@@ -187,7 +187,7 @@ pub(super) async fn ask(
 }
 
 /// The response, if that is what a message is.
-fn response_in(message: &[u8]) -> Read<Response> {
+pub(super) fn response_in(message: &[u8]) -> Read<Response> {
     match Message::read(Bytes::copy_from_slice(message)) {
         Message::Other { .. } => Read::NotYet,
         Message::Response(response) => Read::Response(response),

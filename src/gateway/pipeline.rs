@@ -331,6 +331,13 @@ async fn settle(
     if response.status().is_success() && reader.is_some() {
         return Box::pin(Answering::settle(reader, response, lease, era, exchange)).await;
     }
+    if let Some(reader) = reader
+        && response.status().is_client_error()
+        && reader.is_of_page()
+    {
+        let settling = recall::refuse_page(response, lease, serving, reader, era);
+        return Ok(Box::pin(settling).await?);
+    }
     match reading {
         Reading::Nothing if era == Era::Legacy && route.cache.legacy.is_some() => {
             Ok(heed(relay::pass(response, lease, era), serving))

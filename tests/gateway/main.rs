@@ -19,6 +19,7 @@ mod hosts;
 mod http2;
 mod hygiene;
 mod limits;
+mod memory;
 mod names;
 mod observation;
 mod overload;
