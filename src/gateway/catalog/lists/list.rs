@@ -233,7 +233,7 @@ impl List {
             // pages a list may change.
             let twice =
                 chain.is_some() && known.chain == chain && known.belief.epoch == belief.epoch;
-            if twice && !(same && !known.tool.is_ambiguous()) {
+            if twice && (!same || known.tool.is_ambiguous()) {
                 *tool = Arc::new(Tool::ambiguous(definition));
                 learned.tool = Arc::clone(tool);
             }
