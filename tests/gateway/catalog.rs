@@ -9,7 +9,9 @@ mod params;
 mod pins;
 mod unlisted;
 
-use crate::harness::{Gateway, Policy, Received, Refusal, Reply, Request, Response, Upstream};
+use crate::harness::{
+    Gateway, Policy, Received, Refusal, Reply, Request, Response, Upstream, eventually,
+};
 
 /// How long a list may be kept, and by whom.
 const PUBLIC: &str = r#""ttlMs":60000,"cacheScope":"public""#;
@@ -139,8 +141,18 @@ fn mismatch(header: &str) -> Refusal {
     Refusal::of(400, -32020).names(&[header])
 }
 
-/// The lines of the log about tools that contain this text.
-fn told(gateway: &Gateway, text: &str) -> Vec<String> {
-    let lines = gateway.lines().into_iter();
-    lines.filter(|line| line.contains(text)).collect()
+/// The lines of the log that contain this text, which are so many. They come a little later than what
+/// they tell of.
+#[track_caller]
+fn told(gateway: &Gateway, text: &str, count: usize) -> Vec<String> {
+    let told = || {
+        let lines = gateway.lines().into_iter();
+        lines
+            .filter(|line| line.contains(text))
+            .collect::<Vec<String>>()
+    };
+    eventually(text, || told().len() >= count);
+    let told = told();
+    assert_eq!(told.len(), count, "{told:#?}");
+    told
 }

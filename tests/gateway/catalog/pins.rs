@@ -183,9 +183,9 @@ fn what_changes_is_told_of_and_shown() {
             assert_eq!(names(&gateway, &list()), ["kept", "odd", "new"], "{what}");
         }
         assert_shown(&what, &gateway, &difference(&["odd"], &["new"], &[]));
-        assert_eq!(told(&gateway, "not as it was pinned").len(), 1, "{what}");
-        assert_eq!(told(&gateway, "was not pinned").len(), 1, "{what}");
-        let line = told(&gateway, "not as it was pinned").remove(0);
+        told(&gateway, "not as it was pinned", 1);
+        told(&gateway, "was not pinned", 1);
+        let line = told(&gateway, "not as it was pinned", 1).remove(0);
         assert!(
             line.contains("\"tool\":\"odd\"")
                 && line.contains("\"found\"")
@@ -196,7 +196,7 @@ fn what_changes_is_told_of_and_shown() {
         pinned.become_(&[KEPT]);
         assert_eq!(names(&gateway, &list()), ["kept"], "{what}");
         assert_shown(&what, &gateway, &difference(&[], &[], &["odd"]));
-        assert_eq!(told(&gateway, "has vanished").len(), 1, "{what}");
+        told(&gateway, "has vanished", 1);
 
         pinned.become_(&[KEPT, ODD]);
         assert_eq!(names(&gateway, &list()), ["kept", "odd"], "{what}");
@@ -204,7 +204,7 @@ fn what_changes_is_told_of_and_shown() {
         // It is news again.
         pinned.become_(&[KEPT, ODD_CHANGED]);
         assert_eq!(names(&gateway, &list()), ["kept", "odd"], "{what}");
-        assert_eq!(told(&gateway, "not as it was pinned").len(), 2, "{what}");
+        told(&gateway, "not as it was pinned", 2);
         passes(&what, &gateway, &pinned.upstream, &call_of("odd", "{}"));
     }
 }
