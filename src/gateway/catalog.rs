@@ -89,12 +89,24 @@ impl Catalog {
     /// Not often, since any client can make it do so.
     #[must_use]
     pub(super) fn doubts(&self, now: Instant) -> bool {
+        self.doubts_where(now, || true)
+    }
+
+    /// The same because a call does not agree with what is known of its tool, which is in one of these
+    /// lists.
+    fn doubts_tool(&self, keys: Keys, name: &str, now: Instant) -> bool {
+        let is_doubtful = |is_shared| self.lists.mismatch(keys.of(is_shared), name, now);
+        self.doubts_where(now, || is_doubtful(true) && is_doubtful(false))
+    }
+
+    fn doubts_where(&self, now: Instant, is_doubtful: impl FnOnce() -> bool) -> bool {
         let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = doubted.is_none_or(|at| now.saturating_duration_since(at) >= DOUBT_PAUSE);
-        if is_due {
+        let doubts = is_due && is_doubtful();
+        if doubts {
             *doubted = Some(now);
         }
-        is_due
+        doubts
     }
 
     /// The turn to fetch the list with this key.

@@ -53,7 +53,7 @@ pub(in crate::gateway) struct Calling<'a> {
 }
 
 impl Calling<'_> {
-    /// The definition of the tool; none where nothing is to be judged by it, or where it cannot be
+    /// The definition of the tool; none where its headers are not judged by it, or where it cannot be
     /// had, of which the log learns.
     ///
     /// # Errors
@@ -82,8 +82,9 @@ impl Calling<'_> {
         };
         self.check_pin(name, &knowledge)?;
         match knowledge {
+            _ if !judges => Ok(None),
             Knowledge::Known(tool) => Ok(Some(tool)),
-            _ if route.catalog.required && judges => Err(CatalogFault::Unknown {
+            _ if route.catalog.required => Err(CatalogFault::Unknown {
                 upstream: route.upstream.name.clone(),
                 tool: name.to_owned(),
             }
@@ -114,19 +115,8 @@ impl Calling<'_> {
         };
         // The tool may have changed since its list was read; then it is judged by what it is now.
         let name = tool.name();
-        let keys = self.keys();
-        let now = Instant::now();
-        let doubts = self
-            .serving
-            .catalog
-            .lists
-            .mismatch(keys.of(true), name, now)
-            && self
-                .serving
-                .catalog
-                .lists
-                .mismatch(keys.of(false), name, now);
-        if !doubts {
+        let catalog = &self.serving.catalog;
+        if !catalog.doubts_tool(self.keys(), name, Instant::now()) {
             return Err(fault.into());
         }
         self.serving.follower.changes().changed(Change::Tools);
