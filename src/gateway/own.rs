@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, EXPECT, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, EXPECT, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{Method, Request, StatusCode, Uri};
 
@@ -37,8 +37,9 @@ pub(super) struct Behalf {
 pub(super) enum Told {
     /// The response.
     Response(Response),
-    /// An answer with this status, which is no success, whatever is in it.
-    Status(StatusCode),
+    /// An answer with this status, which is no success, whatever is in it; and what it asks for to
+    /// sign in.
+    Status(StatusCode, Option<HeaderValue>),
 }
 
 /// Counts the requests of our own.
@@ -169,11 +170,12 @@ pub(super) async fn ask(
 ) -> Result<Told, UpstreamFault> {
     let (response, lease) = destination.send(request).await?;
     let status = response.status();
+    let challenge = header::joined(response.headers(), WWW_AUTHENTICATE, b", ");
     let (held, found) = answer::hold(response, lease, limits, response_in).await;
     match found {
         _ if !status.is_success() => {
             held.done();
-            Ok(Told::Status(status))
+            Ok(Told::Status(status, challenge))
         }
         Ok(response) => {
             held.done();

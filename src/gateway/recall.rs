@@ -199,16 +199,16 @@ async fn refetch(destination: Destination, request: Request<Outbound>, mut answe
     let told = own::ask(&destination, request, answering.limits()).await;
     match told {
         Ok(Told::Response(response)) => answering.keep_only(response),
-        Ok(Told::Status(status)) if !status.is_server_error() => answering.refused(),
+        Ok(Told::Status(status, _)) if !status.is_server_error() => answering.refused(),
         // What is in memory stays there until it is stale.
-        Ok(Told::Status(_)) | Err(_) => drop(answering.failed()),
+        Ok(Told::Status(..)) | Err(_) => drop(answering.failed()),
     }
 }
 
 /// Why nothing could be fetched.
 pub(super) enum Unfetched {
-    /// There was an answer with this status, which is no success.
-    Status(StatusCode),
+    /// There was an answer with this status, which is no success; and what it asks for to sign in.
+    Status(StatusCode, Option<HeaderValue>),
     /// For this reason there was none.
     Refused(Refusal),
 }
@@ -262,12 +262,12 @@ pub(super) async fn fetch(
             answering.keep_only(response.clone());
             Ok(response)
         }
-        Ok(Told::Status(status)) => {
+        Ok(Told::Status(status, challenge)) => {
             match status.is_server_error() {
                 true => drop(answering.failed()),
                 false => answering.refused(),
             }
-            Err(Unfetched::Status(status))
+            Err(Unfetched::Status(status, challenge))
         }
         Err(fault) => Err(Unfetched::Refused(fault.into())),
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::learning::Learning;
@@ -23,6 +23,7 @@ use crate::gateway::serving::{Running, Serving};
 use crate::policy::pin::{self, OnChange, Standing};
 use crate::policy::plan::Missing;
 use crate::protocol::frame::{self, Frame};
+use crate::protocol::header;
 use crate::protocol::members::Members;
 use crate::protocol::method;
 use crate::protocol::refusal::{CatalogFault, HeaderFault, MessageFault, Refusal, UpstreamFault};
@@ -241,7 +242,7 @@ impl Calling<'_> {
             let page = Box::pin(page).await;
             let is_refused = match &page {
                 Ok(page) => page.error().is_some(),
-                Err(Unfetched::Status(status)) => status.is_client_error(),
+                Err(Unfetched::Status(status, _)) => status.is_client_error(),
                 Err(Unfetched::Refused(_)) => false,
             };
             if is_refused && cursor.is_some() && !has_restarted {
@@ -276,14 +277,35 @@ impl Calling<'_> {
     fn unlisted(&self, unfetched: Unfetched) -> Result<Knowledge, Refusal> {
         match unfetched {
             Unfetched::Refused(refusal) => Err(refusal),
-            // The call itself will be told so, with what the client needs to sign in.
-            Unfetched::Status(status) if matches!(status.as_u16(), 401 | 403) => {
-                Ok(Knowledge::NoList)
+            Unfetched::Status(status, challenge) if self.is_of_the_caller(status) => {
+                let route = &*self.serving.route;
+                if self.pin().is_none() && !route.catalog.required {
+                    // The call itself will be told so, with what the client needs to sign in.
+                    return Ok(Knowledge::NoList);
+                }
+                Err(UpstreamFault::Refused {
+                    upstream: route.upstream.name.clone(),
+                    status: status.as_u16(),
+                    challenge,
+                }
+                .into())
             }
-            Unfetched::Status(status) if status.is_server_error() || status.as_u16() == 429 => {
+            Unfetched::Status(status, _) if status.is_server_error() || status.as_u16() == 429 => {
                 Err(self.failed(status.to_string()))
             }
-            Unfetched::Status(_) => self.no_list(true),
+            Unfetched::Status(..) => self.no_list(true),
+        }
+    }
+
+    /// Whether an answer with this status means this caller, and not what it asks for: that it must
+    /// sign in, may not, or has a legacy session that has ended.
+    fn is_of_the_caller(&self, status: StatusCode) -> bool {
+        match status.as_u16() {
+            401 | 403 => true,
+            404 => {
+                self.call.era == Era::Legacy && self.head.headers.contains_key(header::SESSION_ID)
+            }
+            _ => false,
         }
     }
 

@@ -325,21 +325,31 @@ fn a_large_call_is_blocked_by_its_headers() {
 
 #[test]
 fn nothing_is_called_whose_list_cannot_be_had() {
-    for status in [404, 401, 500] {
+    for (status, modern, legacy) in [(404, 403, 404), (401, 401, 401), (500, 502, 200)] {
         let pinned = Pinned::new(Form::Json);
-        let upstream = server(move |_| Reply::with_lines(status, "", ""));
+        let upstream = server(move |_| {
+            Reply::with_lines(status, "WWW-Authenticate: Bearer scope=\"x\"\r\n", "")
+        });
         let pin = json!({"file": pinned.lock(), "on_change": "block"});
         let policy = Policy::new(&upstream).set("/routes/0/pin", pin);
         let gateway = Gateway::start(&policy);
         let text = format!(r#"{{"text":"{}"}}"#, "x".repeat(300 << 10));
-        for request in [call_of("kept", "{}"), call_of("kept", &text)] {
+        let in_session = Request::legacy_call("kept").header("Mcp-Session-Id", "gone");
+        for (request, told) in [
+            (call_of("kept", "{}"), modern),
+            (call_of("kept", &text), modern),
+            (in_session, legacy),
+        ] {
             let answer = gateway.ask(&request);
-            assert!(answer.status >= 400, "{status}: {answer:?}");
-            assert_eq!(calls(&upstream).len(), 0, "{status}");
+            assert_eq!(answer.status, told, "{status}: {answer:?}");
+            assert!(answer.code().is_some(), "{status}: {answer:?}");
+            // Whoever must sign in learns how, and whose session has gone learns that.
+            let challenge = answer.head.value("www-authenticate");
+            let expected = (status == told).then_some("Bearer scope=\"x\"");
+            assert_eq!(challenge.as_deref(), expected, "{status}: {answer:?}");
         }
-        let legacy = gateway.ask(&Request::legacy_call("kept"));
-        assert!(legacy.code().is_some(), "{status}: {legacy:?}");
         assert_eq!(upstream.runs("kept"), 0, "{status}");
+        assert_eq!(calls(&upstream).len(), 0, "{status}");
     }
 }
 
