@@ -30,7 +30,11 @@ pub(crate) struct Answer {
 impl Answer {
     /// Reads one answer whole; `Ok(Some(…))` says what is wrong with a readable one, `Err` means
     /// that the connection is of no more use.
-    pub(crate) fn read(&mut self, wire: &Wire, expected: &Expected) -> Result<Option<Fault>, Fault> {
+    pub(crate) fn read(
+        &mut self,
+        wire: &Wire,
+        expected: &Expected,
+    ) -> Result<Option<Fault>, Fault> {
         self.read_head(wire)?;
         let length = self
             .field("content-length")
