@@ -15,7 +15,7 @@ use http::{Request, Response, StatusCode};
 use tokio::time::timeout_at;
 
 use super::admitted::{Admitted, Wanted};
-use super::answer::{self, Limits, Read, Unread};
+use super::answer::{self, Held, Limits, Unread};
 use super::cache::{Asking, Change, Entry, Fill, Kind, Look, Outcome, Status, Why};
 use super::catalog::Learning;
 use super::forward::Destination;
@@ -32,7 +32,7 @@ use crate::protocol::event;
 use crate::protocol::frame::{self, Field, Paths, Text};
 use crate::protocol::media::{self, Accepts};
 use crate::protocol::refusal::{Refusal, UpstreamFault};
-use crate::protocol::response::{self, Message};
+use crate::protocol::response;
 use crate::protocol::version::{Era, Version};
 
 pub(super) use answering::Answering;
@@ -79,28 +79,37 @@ pub(super) async fn answer(
         Found::Fill(fill) => answering.keeping(fill),
         Found::Nothing(why) => answering.bypassing(why),
     };
-    let mut answering = answering.has_use().then(|| Box::new(answering));
+    let (unused, mut answering) = match answering.has_use() {
+        true => (None, Some(Box::new(answering))),
+        false => (Some(answering), None),
+    };
     // Apart, so that an answer from memory does not carry its room.
     let forwarding = pipeline::forward(gateway, serving, head, admitted, &mut answering, inquiry);
     let mut answered = Box::pin(forwarding).await;
+    if let Some(answering) = unused {
+        answering.note(&mut answered, &mut inquiry.exchange);
+        return answered;
+    }
     // Otherwise it reads on, while the answer passes.
     let Some(mut answering) = answering else {
         return answered;
     };
-    let upstream = match &mut answered {
+    let upstream = match &answered {
         Ok(response) if response.status().is_success() => return answered,
         Ok(response) if response.status().is_server_error() => Some(response.status().as_u16()),
         Err(Refusal::Upstream(_)) => None,
-        Ok(response) => {
-            if let Some(status) = answering.refused() {
-                note(response, status, &mut inquiry.exchange);
-            }
+        Ok(_) => {
+            answering.refused();
+            answering.note(&mut answered, &mut inquiry.exchange);
             return answered;
         }
         Err(_) => return answered,
     };
     match answering.failed() {
-        None => answered,
+        None => {
+            answering.note(&mut answered, &mut inquiry.exchange);
+            answered
+        }
         Some(stale) => {
             let ttl = stale.ttl_seconds(Instant::now());
             Ok(from_memory(
@@ -123,10 +132,9 @@ fn learning(serving: &Serving, head: &Parts, wanted: &Wanted) -> Option<Learning
         Some(Text::Is(cursor)) => Some(cursor.into_owned()),
         _ => None,
     };
-    let headers = &head.headers;
     Some(Learning::new(
         serving,
-        headers,
+        head,
         wanted.era,
         wanted.version,
         cursor,
@@ -203,16 +211,16 @@ async fn refetch(destination: Destination, request: Request<Outbound>, mut answe
     let told = own::ask(&destination, request, answering.limits()).await;
     match told {
         Ok(Told::Response(response)) => answering.keep_only(response),
-        Ok(Told::Status(status)) if !status.is_server_error() => drop(answering.refused()),
+        Ok(Told::Status(status, _)) if !status.is_server_error() => answering.refused(),
         // What is in memory stays there until it is stale.
-        Ok(Told::Status(_)) | Err(_) => drop(answering.failed()),
+        Ok(Told::Status(..)) | Err(_) => drop(answering.failed()),
     }
 }
 
 /// Why nothing could be fetched.
 pub(super) enum Unfetched {
-    /// There was an answer with this status, and no response in it.
-    Status(StatusCode),
+    /// There was an answer with this status, which is no success; and what it asks for to sign in.
+    Status(StatusCode, Option<HeaderValue>),
     /// For this reason there was none.
     Refused(Refusal),
 }
@@ -237,6 +245,7 @@ pub(super) async fn fetch(
         name: None,
     };
     let view = View::of(&call, &serving.route);
+    let id = frame.as_ref().and_then(|frame| frame.shared_id());
     let wanted = Wanted {
         kind: Some(Kind::Tools),
         era: call.era,
@@ -246,9 +255,8 @@ pub(super) async fn fetch(
     };
     let found = look(gateway, serving, &behalf.head(), &wanted, None).await;
     let bytes_max = gateway.store.entry_bytes_max();
-    let id = Some(Bytes::from_static(own::ID));
     let answering = Answering::new(view, call.era, id, bytes_max, &serving.follower);
-    let answering = match found {
+    let mut answering = match found {
         Found::Entry(entry, ..) => {
             let response = entry.response().clone();
             learning.learn(&response);
@@ -262,13 +270,16 @@ pub(super) async fn fetch(
         .map_err(|fault| Unfetched::Refused(fault.into()))?;
     match own::ask(&serving.destination, request, answering.limits()).await {
         Ok(Told::Response(response)) => {
-            let answering = answering.learning(Some(learning));
+            let mut answering = answering.learning(Some(learning));
             answering.keep_only(response.clone());
             Ok(response)
         }
-        Ok(Told::Status(status)) => {
-            let _ = answering.refused();
-            Err(Unfetched::Status(status))
+        Ok(Told::Status(status, challenge)) => {
+            match status.is_server_error() {
+                true => drop(answering.failed()),
+                false => answering.refused(),
+            }
+            Err(Unfetched::Status(status, challenge))
         }
         Err(fault) => Err(Unfetched::Refused(fault.into())),
     }
@@ -284,31 +295,55 @@ pub(super) async fn doubt(
     lease: Lease,
     serving: &Serving,
 ) -> Result<Response<Source>, UpstreamFault> {
+    let (held, told) = refusal_in(response, lease, serving).await?;
+    let error = told.and_then(|told| told.error());
+    if error.is_some_and(|error| error.is_header_mismatch())
+        && serving.catalog.doubts(tokio::time::Instant::now())
+    {
+        serving.follower.changes().changed(Change::Tools);
+    }
+    Ok(held.pass(Era::Modern))
+}
+
+/// Passes on an answer with which the upstream refused a page of a list. Its cursor may not hold any
+/// more, and then no page of the list does; some servers say so with a status too.
+///
+/// # Errors
+/// [`UpstreamFault::Unreadable`] where it broke off.
+pub(super) async fn refuse_page(
+    response: Response<Inbound>,
+    lease: Lease,
+    serving: &Serving,
+    answering: &mut Answering,
+    era: Era,
+) -> Result<Response<Source>, UpstreamFault> {
+    let (held, told) = refusal_in(response, lease, serving).await?;
+    if let Some(told) = told.filter(|told| told.error().is_some()) {
+        answering.keep_only(told);
+    }
+    Ok(held.pass(era))
+}
+
+/// The response in an answer that is a refusal by its status.
+async fn refusal_in(
+    response: Response<Inbound>,
+    lease: Lease,
+    serving: &Serving,
+) -> Result<(Held, Option<response::Response>), UpstreamFault> {
     let limits = Limits {
         bytes_max: serving.route.bounds.buffer_bytes,
         too_long: "an error that is too long",
         idle_timeout: serving.route.upstream.response_idle_timeout,
         whole_timeout: None,
     };
-    let is_mismatch = |message: &[u8]| match Message::read(Bytes::copy_from_slice(message)) {
-        Message::Response(response) => {
-            let error = response.error();
-            Read::Response(error.is_some_and(|error| error.is_header_mismatch()))
-        }
-        Message::Other { .. } => Read::NotYet,
-        Message::Unreadable(_) => Read::Unreadable,
-    };
-    let (held, found) = answer::hold(response, lease, limits, is_mismatch).await;
+    let (held, found) = answer::hold(response, lease, limits, own::response_in).await;
     match found {
         Err(Unread::Lost(what)) => Err(UpstreamFault::Unreadable {
             upstream: serving.route.upstream.name.clone(),
             what,
         }),
-        Ok(true) if serving.catalog.doubts(tokio::time::Instant::now()) => {
-            serving.follower.changes().changed(Change::Tools);
-            Ok(held.pass(Era::Modern))
-        }
-        Ok(_) | Err(Unread::Whole(_)) => Ok(held.pass(Era::Modern)),
+        Ok(told) => Ok((held, Some(told))),
+        Err(Unread::Whole(_)) => Ok((held, None)),
     }
 }
 

@@ -15,14 +15,19 @@ pub use boundary::Boundary;
 /// A comment, which readers pass over, with a blank line behind it.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
-/// A message as an event, each of its lines with a name of its own.
+/// A message as an event, each of its lines with a name of its own. In JSON lines end between tokens
+/// only, so that it says the same whichever of the three line ends it had.
 #[must_use]
 pub fn message(message: &[u8]) -> Vec<u8> {
     let mut event = b"event: message\n".to_vec();
-    for line in message.split(|byte| *byte == b'\n') {
+    let mut rest = Some(message);
+    while let Some(lines) = rest {
+        let end = memchr2(b'\n', b'\r', lines);
+        let (line, behind) = lines.split_at(end.unwrap_or(lines.len()));
         event.extend_from_slice(b"data: ");
         event.extend_from_slice(line);
         event.extend_from_slice(b"\n");
+        rest = end.map(|_| behind.strip_prefix(b"\r\n").unwrap_or(&behind[1..]));
     }
     event.extend_from_slice(b"\n");
     event

@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout)]
 
 mod admin;
+mod catalog;
 mod cut;
 mod ending;
 mod exchanges;
@@ -19,6 +20,7 @@ mod hosts;
 mod http2;
 mod hygiene;
 mod limits;
+mod memory;
 mod names;
 mod observation;
 mod overload;

@@ -119,6 +119,13 @@ impl Flights {
         next.map(|(_, tell)| tell)
     }
 
+    /// Those that wait, who do so no longer; the flight goes on.
+    fn leave_all(&self, key: &Key) -> Waiters {
+        let mut open = self.lock();
+        let waiters = open.flights.get_mut(key);
+        waiters.map(mem::take).unwrap_or_default()
+    }
+
     /// Ends the flight.
     fn end(&self, key: &Key) -> Waiters {
         self.lock().flights.remove(key).unwrap_or_default()
@@ -225,6 +232,12 @@ impl Fill {
         self.alone
     }
 
+    /// Whether what is fetched is a page of a list behind the first.
+    #[must_use]
+    pub(in crate::gateway) fn is_of_page(&self) -> bool {
+        self.terms.about.kind.is_list() && self.terms.about.target.is_some()
+    }
+
     /// Whether there is an answer in memory that is not fresh any more.
     #[must_use]
     pub(in crate::gateway) fn had_stale(&self) -> bool {
@@ -232,7 +245,7 @@ impl Fill {
     }
 
     /// Keeps the answer, which was complete at `received`, if it may be kept, and gives it to those
-    /// that wait. Where it changed while it was fetched, one of them fetches it again; where it may
+    /// that wait, be it for this one or for another that asks the same. Where it changed while it was fetched, one of them fetches it again; where it may
     /// not be shared, they all do.
     ///
     /// `selection` is what of it leaves, whoever is given it. The answer's bytes must have a buffer of
@@ -266,7 +279,13 @@ impl Fill {
             // Dropped, it passes on.
             return Err(Why::Voided);
         }
-        self.tell(|| Told::Answer(entry.clone()));
+        let flights = self.terms.kept.flights();
+        let waiters = match mem::take(&mut self.leads) {
+            true => flights.end(self.terms.key()),
+            // Somebody asked before this one and has no answer yet: nobody need wait for that.
+            false => flights.leave_all(self.terms.key()),
+        };
+        tell(waiters, || Told::Answer(entry.clone()));
         Ok(entry)
     }
 
@@ -279,9 +298,9 @@ impl Fill {
 
     /// The answer says that the cursor of the request does not hold: no page of its list does.
     pub(in crate::gateway) fn cursor_invalid(self, now: Instant) {
-        let about = &self.terms.about;
-        if about.kind.is_list() && about.target.is_some() {
-            self.standing.changes().list_voided(about.list());
+        if self.is_of_page() {
+            let changes = self.standing.changes();
+            changes.list_voided(self.terms.about.list());
         }
         self.unshareable(now, Why::Error);
     }
@@ -303,10 +322,7 @@ impl Fill {
     /// Ends the flight, if it leads one.
     fn tell(&mut self, told: impl Fn() -> Told) {
         if mem::take(&mut self.leads) {
-            for (_, tell) in self.terms.kept.flights().end(self.terms.key()) {
-                // Who has gone meanwhile needs nothing.
-                let _ = tell.send(told());
-            }
+            tell(self.terms.kept.flights().end(self.terms.key()), told);
         }
     }
 
@@ -319,6 +335,13 @@ impl Fill {
             alone,
             leads: alone.is_none(),
         }
+    }
+}
+
+fn tell(waiters: Waiters, told: impl Fn() -> Told) {
+    for (_, tell) in waiters {
+        // Who has gone meanwhile needs nothing.
+        let _ = tell.send(told());
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 
-use super::note;
 use super::view::{Selection, Undecidable, View};
+use super::{note, told};
 use crate::gateway::answer::{self, Limits, Read, Unread};
 use crate::gateway::cache::{Entry, Fill, Status, Why};
 use crate::gateway::catalog::Learning;
@@ -110,16 +110,38 @@ impl Answering {
         self.limits
     }
 
+    /// Whether it is a page behind the first that is to be kept.
+    #[must_use]
+    pub(in crate::gateway) fn is_of_page(&self) -> bool {
+        self.fill.as_ref().is_some_and(Fill::is_of_page)
+    }
+
+    /// Says in an answer that is not read, and in the log, what memory had to do with it.
+    pub(in crate::gateway) fn note(
+        &self,
+        answered: &mut Result<http::Response<Source>, Refusal>,
+        exchange: &mut Exchange,
+    ) {
+        match (self.status, answered) {
+            (Some(status), Ok(response)) => note(response, status, exchange),
+            (Some(status), Err(_)) => told(status, exchange),
+            (None, _) => {}
+        }
+    }
+
     /// There was no answer, or one with a 5xx. Gives what may be served instead.
     #[must_use]
     pub(in crate::gateway) fn failed(&mut self) -> Option<Arc<Entry>> {
-        self.fill.take()?.failed(Instant::now())
+        let stale = self.fill.take()?.failed(Instant::now());
+        if stale.is_none() {
+            self.told(Err(Why::Error));
+        }
+        stale
     }
 
-    /// The answer is an error that leaves nothing to be served. Gives what memory had to do with it.
-    pub(in crate::gateway) fn refused(mut self) -> Option<Status> {
+    /// The answer is an error that leaves nothing to be served.
+    pub(in crate::gateway) fn refused(&mut self) {
         self.unshareable(Why::Error);
-        self.status
     }
 
     /// Reads an answer whose head says that all is well, and passes on what leaves of it.
@@ -196,7 +218,7 @@ impl Answering {
     }
 
     /// Reads an answer for nobody but the memory.
-    pub(in crate::gateway) fn keep_only(mut self, response: Response) {
+    pub(in crate::gateway) fn keep_only(&mut self, response: Response) {
         let _ = self.decide(response);
     }
 
@@ -206,7 +228,10 @@ impl Answering {
             Unread::Whole(what) if what == self.limits.too_long => self.unshareable(Why::TooLarge),
             Unread::Whole(_) => self.unshareable(Why::Unreadable),
             // As if it had not come.
-            Unread::Lost(_) => return Err(self.fault(unread.what()).into()),
+            Unread::Lost(_) => {
+                self.told(Err(Why::Truncated));
+                return Err(self.fault(unread.what()).into());
+            }
         }
         match self.view.demands() {
             true => Err(self.fault(unread.what()).into()),
@@ -293,12 +318,14 @@ impl Answering {
         }
     }
 
+    /// Tells what became of the answer. The first word counts.
     fn told(&mut self, now_kept: Result<i64, Why>) {
-        if let Some(Status::Fetched { kept, .. }) = &mut self.status {
+        let word = now_kept.map_or_else(Why::word, |_| "stored");
+        if self.kept.set(word).is_ok()
+            && let Some(Status::Fetched { kept, .. }) = &mut self.status
+        {
             *kept = Some(now_kept);
         }
-        // It is told once.
-        let _ = self.kept.set(now_kept.map_or_else(Why::word, |_| "stored"));
     }
 
     fn fault(&self, what: &'static str) -> UpstreamFault {

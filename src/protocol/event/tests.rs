@@ -252,6 +252,20 @@ fn streams() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
+#[test]
+fn a_message_is_one_event_whatever_ends_its_lines() {
+    for text in ["{\r\"a\":1\r}", "{\n\"a\":1\n}", "{\r\n\"a\":1\r\n}"] {
+        let stream = message(text.as_bytes());
+        let (events, _) = split(1 << 20, [&stream[..]]);
+        assert_eq!(events[0].data, b"{\n\"a\":1\n}", "{text:?}");
+        assert_eq!(events.len(), 1, "{text:?}");
+    }
+    assert_eq!(
+        message(b"a\r\r\n\n"),
+        b"event: message\ndata: a\ndata: \ndata: \ndata: \n\n"
+    );
+}
+
 proptest! {
     #[test]
     fn every_split_gives_what_the_reference_gives(
