@@ -18,7 +18,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Policy, Received, Reply, Request, Response, Site, Upstream, raw_member};
+use crate::harness::{
+    Client, Policy, Received, Reply, Request, Response, Site, Upstream, raw_member,
+};
 
 /// The methods whose results may be kept, with parameters for each.
 fn cacheable() -> [(&'static str, Value); 6] {
@@ -118,7 +120,10 @@ impl Stage {
     /// How often clients' requests have reached the server.
     fn fetched(&self) -> usize {
         let log = self.site.upstream.log();
-        log.requests.iter().filter(|request| !is_own(request)).count()
+        log.requests
+            .iter()
+            .filter(|request| !is_own(request))
+            .count()
     }
 
     fn tell(&self, request: &Request) -> Told {
@@ -152,7 +157,10 @@ impl Stage {
         assert_eq!(self.fetched(), before, "{what}: {:?}", told.answer);
         told.is(what, "hit", None);
         let status = told.cache_status();
-        assert!(status.starts_with("weirgate; hit; ttl="), "{what}: {status}");
+        assert!(
+            status.starts_with("weirgate; hit; ttl="),
+            "{what}: {status}"
+        );
         told.answer
     }
 
@@ -211,7 +219,9 @@ fn numbering() -> impl Fn(&Received) -> Reply + Send + Sync + 'static {
 
 /// Which of the numbered answers it is.
 fn number_of(answer: &Response) -> u64 {
-    answer.json()["result"]["number"].as_u64().unwrap_or_else(|| panic!("{answer:?}"))
+    answer.json()["result"]["number"]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{answer:?}"))
 }
 
 /// A request for this list.

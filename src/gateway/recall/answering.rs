@@ -7,8 +7,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 
-use super::{note, told};
 use super::view::{Selection, Undecidable, View};
+use super::{note, told};
 use crate::gateway::answer::{self, Limits, Read, Unread};
 use crate::gateway::cache::{Entry, Fill, Status, Why};
 use crate::gateway::catalog::Learning;

@@ -260,7 +260,10 @@ fn a_message_is_one_event_whatever_ends_its_lines() {
         assert_eq!(events[0].data, b"{\n\"a\":1\n}", "{text:?}");
         assert_eq!(events.len(), 1, "{text:?}");
     }
-    assert_eq!(message(b"a\r\r\n\n"), b"event: message\ndata: a\ndata: \ndata: \ndata: \n\n");
+    assert_eq!(
+        message(b"a\r\r\n\n"),
+        b"event: message\ndata: a\ndata: \ndata: \ndata: \n\n"
+    );
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Stage, cache_status, document, hinted, list, number_of, numbering, Counter};
+use super::{Counter, Stage, cache_status, document, hinted, list, number_of, numbering};
 use crate::harness::{Reply, Request};
 
 /// Headers any of which may be a credential.
@@ -43,7 +43,10 @@ fn what_came_without_a_credential_is_for_everybody() {
     for (name, value) in CREDENTIALS {
         assert_eq!(number_of(&stage.hits(name, &bare().header(name, value))), 0);
     }
-    assert_eq!(number_of(&stage.hits("a query", &bare().target("/mcp?"))), 0);
+    assert_eq!(
+        number_of(&stage.hits("a query", &bare().target("/mcp?"))),
+        0
+    );
 }
 
 #[test]
@@ -61,7 +64,11 @@ fn a_query_may_be_a_credential() {
 fn a_server_that_asks_for_credentials_is_asked_each_time() {
     let stage = Stage::new(|request| match request.head.has("authorization") {
         true => numbering()(request),
-        false => Reply::with_lines(401, "WWW-Authenticate: Bearer resource_metadata=\"https://x\"\r\n", ""),
+        false => Reply::with_lines(
+            401,
+            "WWW-Authenticate: Bearer resource_metadata=\"https://x\"\r\n",
+            "",
+        ),
     });
     let with = bare().header("Authorization", "Bearer good");
     stage.stores("signed in", &with);
@@ -78,18 +85,34 @@ fn a_server_that_asks_for_credentials_is_asked_each_time() {
 fn private_answers_stay_with_whom_they_were_for() {
     let counter = Counter::default();
     let stage = Stage::new(move |request| {
-        let members = format!(r#""number":{},"of":{:?}"#, counter.next(), request.head.value("authorization"));
-        let members = members.replace("Some(", "").replace("None", "null").replace(')', "");
-        document(request, &hinted(&members, r#""ttlMs":60000,"cacheScope":"private""#))
+        let members = format!(
+            r#""number":{},"of":{:?}"#,
+            counter.next(),
+            request.head.value("authorization")
+        );
+        let members = members
+            .replace("Some(", "")
+            .replace("None", "null")
+            .replace(')', "");
+        document(
+            request,
+            &hinted(&members, r#""ttlMs":60000,"cacheScope":"private""#),
+        )
     });
     for token in ["a", "b", "a"] {
         let request = bare().header("Authorization", &format!("Bearer {token}"));
         let answer = stage.misses(token, &request, "private");
         assert_eq!(answer.json()["result"]["of"], format!("Bearer {token}"));
         let received = stage.site.upstream.last();
-        assert_eq!(received.head.values("authorization"), [format!("Bearer {token}")]);
+        assert_eq!(
+            received.head.values("authorization"),
+            [format!("Bearer {token}")]
+        );
     }
-    assert_eq!(stage.misses("bare", &bare(), "private").json()["result"]["of"], json!(null));
+    assert_eq!(
+        stage.misses("bare", &bare(), "private").json()["result"]["of"],
+        json!(null)
+    );
 }
 
 fn legacy(method: &str) -> Request {
@@ -111,7 +134,11 @@ fn answers_of_older_versions_are_not_kept_unless_the_policy_says_so() {
     let stage = Stage::new(numbering());
     for _ in 0..2 {
         stage.bypasses("older", &legacy("tools/list"), "legacy");
-        stage.bypasses("older", &legacy("tools/list").header("Mcp-Session-Id", "s"), "legacy");
+        stage.bypasses(
+            "older",
+            &legacy("tools/list").header("Mcp-Session-Id", "s"),
+            "legacy",
+        );
     }
 }
 
@@ -124,15 +151,24 @@ fn what_is_of_a_session_is_for_the_same_session_and_credentials() {
         stage.bypasses("an empty one", &of(""), "no_session");
     }
     let first = stage.stores("a session", &of("one"));
-    assert_eq!(cache_status(&first), "weirgate; fwd=uri-miss; stored; ttl=60");
+    assert_eq!(
+        cache_status(&first),
+        "weirgate; fwd=uri-miss; stored; ttl=60"
+    );
     stage.stores("another", &of("two"));
     let signed = of("one").header("Authorization", "Bearer a");
     stage.stores("the same with a credential", &signed);
-    stage.stores("with another", &of("one").header("Authorization", "Bearer b"));
+    stage.stores(
+        "with another",
+        &of("one").header("Authorization", "Bearer b"),
+    );
     stage.stores("with another header", &of("one").header("X-Key", "a"));
     let again = stage.hits("a session", &of("one").id("7"));
     assert_eq!(number_of(&again), number_of(&first));
-    assert!(again.json()["result"].get("ttlMs").is_none(), "nothing is added: {again:?}");
+    assert!(
+        again.json()["result"].get("ttlMs").is_none(),
+        "nothing is added: {again:?}"
+    );
     stage.hits("with a credential", &signed);
     stage.hits("another", &of("two"));
 }
@@ -160,7 +196,15 @@ fn what_the_policy_declares_public_is_for_everybody_of_its_kind() {
 fn older_servers_errors_and_initialize_are_not_kept() {
     let legacy_cache = json!({"legacy": {"ttl": "1m", "scope": "public"}});
     let stage = Stage::with(
-        |request| Reply::json(200, format!(r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32601,"message":"no"}}}}"#, super::id_of(request))),
+        |request| {
+            Reply::json(
+                200,
+                format!(
+                    r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32601,"message":"no"}}}}"#,
+                    super::id_of(request)
+                ),
+            )
+        },
         |policy| policy.set("/routes/0/cache", legacy_cache),
     );
     for _ in 0..2 {

@@ -36,7 +36,8 @@ fn notification(method: &str) -> String {
 }
 
 fn updated(uri: &str) -> String {
-    json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}).to_string()
+    json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}})
+        .to_string()
 }
 
 /// A client of the stage hears this notification on its own subscription.
@@ -45,7 +46,11 @@ pub(super) fn hears(stage: &Stage, method: &str) -> Heard {
 }
 
 fn hears_message(stage: &Stage, message: &str) -> Heard {
-    hears_in(stage, &Request::modern(LISTEN, json!({"notifications": {}, "say": message})), message)
+    hears_in(
+        stage,
+        &Request::modern(LISTEN, json!({"notifications": {}, "say": message})),
+        message,
+    )
 }
 
 fn hears_in(stage: &Stage, request: &Request, message: &str) -> Heard {
@@ -103,14 +108,21 @@ fn a_list_that_has_changed_is_dropped_and_no_other() {
     for (method, gone) in [
         ("notifications/tools/list_changed", &["tools/list"][..]),
         ("notifications/prompts/list_changed", &["prompts/list"]),
-        ("notifications/resources/list_changed", &["resources/list", "resources/templates/list"]),
+        (
+            "notifications/resources/list_changed",
+            &["resources/list", "resources/templates/list"],
+        ),
         ("notifications/message", &[]),
         ("notifications/tools/list_changed_", &[]),
     ] {
         drops(method, &notification(method), gone);
     }
     // However it is written.
-    drops("escaped", r#"{"method":"notifications\/prompts\/list_\u0063hanged","jsonrpc":"2.0"}"#, &["prompts/list"]);
+    drops(
+        "escaped",
+        r#"{"method":"notifications\/prompts\/list_\u0063hanged","jsonrpc":"2.0"}"#,
+        &["prompts/list"],
+    );
     drops("a resource", &updated("file:///a"), &["resources/read"]);
     drops("another resource", &updated("file:///b"), &[]);
 }
@@ -129,12 +141,32 @@ fn a_notification_that_may_be_any_drops_everything() {
 
 #[test]
 fn a_resource_takes_those_above_and_below_it_along() {
-    let uris = ["x://h", "x://h/a", "x://h/a/b", "x://h/a/b/c", "x://h/ab", "x://h/a/c", "y://h/a"];
+    let uris = [
+        "x://h",
+        "x://h/a",
+        "x://h/a/b",
+        "x://h/a/b/c",
+        "x://h/ab",
+        "x://h/a/c",
+        "y://h/a",
+    ];
     for (changed, gone) in [
-        ("x://h/a", &["x://h", "x://h/a", "x://h/a/b", "x://h/a/b/c", "x://h/a/c"][..]),
-        ("x://h/a/b", &["x://h", "x://h/a", "x://h/a/b", "x://h/a/b/c"]),
-        ("x://H/%61/b/", &["x://h", "x://h/a", "x://h/a/b", "x://h/a/b/c"]),
-        ("x://h/a/b/c/d?q=1", &["x://h", "x://h/a", "x://h/a/b", "x://h/a/b/c"]),
+        (
+            "x://h/a",
+            &["x://h", "x://h/a", "x://h/a/b", "x://h/a/b/c", "x://h/a/c"][..],
+        ),
+        (
+            "x://h/a/b",
+            &["x://h", "x://h/a", "x://h/a/b", "x://h/a/b/c"],
+        ),
+        (
+            "x://H/%61/b/",
+            &["x://h", "x://h/a", "x://h/a/b", "x://h/a/b/c"],
+        ),
+        (
+            "x://h/a/b/c/d?q=1",
+            &["x://h", "x://h/a", "x://h/a/b", "x://h/a/b/c"],
+        ),
         ("x://other", &[]),
     ] {
         let stage = Stage::new(changing());
@@ -209,11 +241,20 @@ fn a_fetch_that_a_change_overtakes_is_not_kept() {
     let stage = Stage::before(upstream, |policy| policy);
     let mut listening = Vec::new();
     for (request, message, streams) in [
-        (list("prompts/list"), notification("notifications/prompts/list_changed"), false),
-        (list("prompts/list"), notification("notifications/prompts/list_changed"), true),
+        (
+            list("prompts/list"),
+            notification("notifications/prompts/list_changed"),
+            false,
+        ),
+        (
+            list("prompts/list"),
+            notification("notifications/prompts/list_changed"),
+            true,
+        ),
         (read("file:///a/b"), updated("file:///a"), false),
     ] {
-        let answer = |(received, plays): &(Received, std::sync::mpsc::Sender<Play>), number: u64| {
+        let answer = |(received, plays): &(Received, std::sync::mpsc::Sender<Play>),
+                      number: u64| {
             let body = super::message(received, &public(&format!(r#""number":{number}"#)));
             match streams {
                 true => [Play::sse_head(), Play::chunk(format!("data: {body}\n\n")), Play::end()]
@@ -234,7 +275,10 @@ fn a_fetch_that_a_change_overtakes_is_not_kept() {
         answer(&anew, 2);
         assert_eq!(number_of(&waiter.read()), 2);
         let records = stage.site.records(2);
-        let mut stored: Vec<&str> = records.iter().filter_map(|record| record["stored"].as_str()).collect();
+        let mut stored: Vec<&str> = records
+            .iter()
+            .filter_map(|record| record["stored"].as_str())
+            .collect();
         stored.sort_unstable();
         assert_eq!(stored, ["stored", "voided"], "{records:?}");
         assert_eq!(number_of(&stage.hits("the new one", &request)), 2);
@@ -248,24 +292,36 @@ fn a_fetch_that_a_change_overtakes_is_not_kept() {
 fn a_cursor_that_does_not_hold_drops_all_pages() {
     for (status, code) in [(200, -32602), (400, -32602), (400, -32603), (200, -32603)] {
         let counter = Counter::default();
-        let stage = Stage::new(move |request| {
-            match request.json()["params"]["cursor"].as_str() {
-                Some("gone") => Reply::json(status, format!(
-                    r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":"no"}}}}"#, id_of(request)
-                )),
+        let stage = Stage::new(
+            move |request| match request.json()["params"]["cursor"].as_str() {
+                Some("gone") => Reply::json(
+                    status,
+                    format!(
+                        r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":"no"}}}}"#,
+                        id_of(request)
+                    ),
+                ),
                 _ => document(request, &public(&format!(r#""number":{}"#, counter.next()))),
-            }
-        });
+            },
+        );
         let what = format!("{status} {code}");
         let page = |method: &str, cursor: &str| Request::modern(method, json!({"cursor": cursor}));
-        let pages = [list("prompts/list"), page("prompts/list", "1"), page("prompts/list", "2")];
+        let pages = [
+            list("prompts/list"),
+            page("prompts/list", "1"),
+            page("prompts/list", "2"),
+        ];
         for page in &pages {
             stage.stores(&what, page);
         }
         stage.stores(&what, &list("tools/list"));
         stage.stores(&what, &page("tools/list", "1"));
         let answer = stage.misses(&what, &page("prompts/list", "gone"), "error");
-        assert_eq!((answer.status, answer.code()), (status, Some(code)), "{what}");
+        assert_eq!(
+            (answer.status, answer.code()),
+            (status, Some(code)),
+            "{what}"
+        );
         for page in &pages {
             match code {
                 -32602 => stage.misses(&what, page, "stored"),

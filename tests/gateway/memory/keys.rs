@@ -93,16 +93,29 @@ fn what_no_answer_depends_on_is_no_part_of_it() {
     let version = format!(r#""{VERSION_KEY}":"2026-07-28""#);
     for capabilities in [
         // The same, otherwise written.
-        r#"{ }"#,
-        "{\n}",
+        r#"{ }"#, "{\n}",
     ] {
         stage.hits(capabilities, &with_capabilities(capabilities));
     }
-    stage.hits("another order", &modern(&format!(r#"{{"_meta":{{"{CAPABILITIES_KEY}":{{}},{version}}}}}"#)));
+    stage.hits(
+        "another order",
+        &modern(&format!(
+            r#"{{"_meta":{{"{CAPABILITIES_KEY}":{{}},{version}}}}}"#
+        )),
+    );
     let escaped = CAPABILITIES_KEY.replace("client", "\\u0063lient");
-    stage.hits("escaped", &modern(&format!(r#"{{"_meta":{{"{escaped}":{{}},{version}}}}}"#)));
-    stage.stores("capabilities", &with_capabilities(r#"{"roots":{"listChanged":true},"sampling":{}}"#));
-    stage.hits("capabilities", &with_capabilities("{ \"sampling\" : { } ,\n \"r\\u006fots\":{\"listChanged\":true} }"));
+    stage.hits(
+        "escaped",
+        &modern(&format!(r#"{{"_meta":{{"{escaped}":{{}},{version}}}}}"#)),
+    );
+    stage.stores(
+        "capabilities",
+        &with_capabilities(r#"{"roots":{"listChanged":true},"sampling":{}}"#),
+    );
+    stage.hits(
+        "capabilities",
+        &with_capabilities("{ \"sampling\" : { } ,\n \"r\\u006fots\":{\"listChanged\":true} }"),
+    );
     stage.stores("a cursor", &with_params(r#""cursor":"a/b","#));
     stage.hits("a cursor", &with_params(r#""cursor":"a\/b","#));
     stage.hits("a cursor", &with_params(r#""\u0063ursor":"\u0061/b","#));
@@ -135,18 +148,18 @@ fn what_a_client_says_of_itself_on_the_way_is_no_part_of_it() {
 fn routes_and_versions_keep_apart() {
     let stage = Stage::with(numbering(), |policy| {
         let legacy = json!({"legacy": {"ttl": "1m", "scope": "public"}});
-        policy
-            .set(
-                "/routes",
-                json!([
-                    {"name": "main", "path": "/mcp", "upstream": "up", "cache": legacy},
-                    {"name": "other", "path": "/other", "upstream": "up"},
-                ]),
-            )
+        policy.set(
+            "/routes",
+            json!([
+                {"name": "main", "path": "/mcp", "upstream": "up", "cache": legacy},
+                {"name": "other", "path": "/other", "upstream": "up"},
+            ]),
+        )
     });
     stage.stores("a route", &list("tools/list"));
     stage.stores("another route", &list("tools/list").target("/other"));
-    let legacy = |version| Request::legacy("tools/list", json!({})).header("MCP-Protocol-Version", version);
+    let legacy =
+        |version| Request::legacy("tools/list", json!({})).header("MCP-Protocol-Version", version);
     stage.stores("an older version", &legacy("2025-11-25"));
     stage.stores("a still older one", &legacy("2025-06-18"));
     stage.hits("a still older one", &legacy("2025-06-18"));

@@ -3,13 +3,18 @@
 use serde_json::{Value, json};
 
 use super::{
-    Stage, cache_status, document, event, hinted, id_of, list, message, method_of, numbering,
-    number_of, public, read,
+    Stage, cache_status, document, event, hinted, id_of, list, message, method_of, number_of,
+    numbering, public, read,
 };
 use crate::harness::{Client, Fault, Play, Received, Reply, Request};
 
 /// The answer leaves as it came, and the next request goes upstream again.
-fn is_not_kept(what: &str, script: impl Fn(&Received) -> Reply + Send + Sync + 'static, request: &Request, why: &str) {
+fn is_not_kept(
+    what: &str,
+    script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    request: &Request,
+    why: &str,
+) {
     let stage = Stage::new(script);
     for id in ["1", "2"] {
         let answer = stage.misses(what, &request.clone().id(id), why);
@@ -18,7 +23,11 @@ fn is_not_kept(what: &str, script: impl Fn(&Received) -> Reply + Send + Sync + '
         match kind.starts_with("text/event-stream") {
             // What becomes of a stream is not known when it begins, unless it is asked for again.
             true => assert!(told.starts_with("weirgate; fwd=uri-miss"), "{what}: {told}"),
-            false => assert_eq!(told, format!("weirgate; fwd=uri-miss; detail={why}"), "{what}"),
+            false => assert_eq!(
+                told,
+                format!("weirgate; fwd=uri-miss; detail={why}"),
+                "{what}"
+            ),
         }
     }
 }
@@ -28,18 +37,44 @@ fn result_is_not_kept(what: &str, result: &str, why: &str) {
     let request = list("prompts/list");
     let result = result.to_owned();
     let other = result.clone();
-    is_not_kept(what, move |request| document(request, &result), &request, why);
+    is_not_kept(
+        what,
+        move |request| document(request, &result),
+        &request,
+        why,
+    );
     is_not_kept(what, move |request| event(request, &other), &request, why);
 }
 
 #[test]
 fn hints_that_are_not_exactly_valid_are_none() {
     let scope = r#""cacheScope":"public""#;
-    for ttl in ["-1", "-0", "1.0", "6e4", "60000.5", "\"60000\"", "null", "true", "[60000]", "{}", "1E3"] {
+    for ttl in [
+        "-1",
+        "-0",
+        "1.0",
+        "6e4",
+        "60000.5",
+        "\"60000\"",
+        "null",
+        "true",
+        "[60000]",
+        "{}",
+        "1E3",
+    ] {
         let hints = format!(r#""ttlMs":{ttl},{scope}"#);
         result_is_not_kept(&hints, &hinted(r#""prompts":[]"#, &hints), "hints");
     }
-    for scope in ["\"Public\"", "\"PUBLIC\"", "\"public \"", "\"shared\"", "\"\"", "null", "true", "[\"public\"]"] {
+    for scope in [
+        "\"Public\"",
+        "\"PUBLIC\"",
+        "\"public \"",
+        "\"shared\"",
+        "\"\"",
+        "null",
+        "true",
+        "[\"public\"]",
+    ] {
         let hints = format!(r#""ttlMs":60000,"cacheScope":{scope}"#);
         result_is_not_kept(&hints, &hinted(r#""prompts":[]"#, &hints), "hints");
     }
@@ -80,7 +115,9 @@ fn what_two_readers_could_read_differently_passes_and_is_not_kept() {
     }
     for body in [
         format!(r#"{{"jsonrpc":"2.0","id":1,"id":1,"result":{{{hints}}}}}"#),
-        format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{{hints}}},"error":{{"code":1,"message":""}}}}"#),
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"result":{{{hints}}},"error":{{"code":1,"message":""}}}}"#
+        ),
         format!(r#"{{"jsonrpc":"2.0","result":{{{hints}}}}}"#),
         format!(r#"[{{"jsonrpc":"2.0","id":1,"result":{{{hints}}}}}]"#),
         format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{{hints}}}}}x"#),
@@ -102,18 +139,27 @@ fn what_two_readers_could_read_differently_passes_and_is_not_kept() {
 #[test]
 fn errors_and_questions_are_not_kept() {
     let error = |request: &Received, code: i64| {
-        format!(r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":"no","ttlMs":60000,"cacheScope":"public"}}}}"#, id_of(request))
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":"no","ttlMs":60000,"cacheScope":"public"}}}}"#,
+            id_of(request)
+        )
     };
     for code in [-32601, -32602, -32603, -32002, 7] {
         let answer = move |request: &Received| Reply::json(200, error(request, code));
         is_not_kept("an error", answer, &list("prompts/list"), "error");
-        let answer = move |request: &Received| Reply::sse(&format!("data: {}\n\n", error(request, code)));
+        let answer =
+            move |request: &Received| Reply::sse(&format!("data: {}\n\n", error(request, code)));
         is_not_kept("an error", answer, &list("prompts/list"), "error");
     }
     let hints = r#""ttlMs":60000,"cacheScope":"public""#;
     for kind in ["input_required", "task", "complete ", "COMPLETE"] {
         let result = format!(r#"{{"resultType":"{kind}","inputRequests":{{}},{hints}}}"#);
-        is_not_kept(kind, move |request| document(request, &result), &read("file:///a"), "input_required");
+        is_not_kept(
+            kind,
+            move |request| document(request, &result),
+            &read("file:///a"),
+            "input_required",
+        );
     }
     // What older servers leave out says the same.
     let stage = Stage::new(move |request| document(request, &format!("{{{hints}}}")));
@@ -145,12 +191,18 @@ fn an_answer_to_something_else_passes_and_is_not_kept() {
     for id in ["7", "\"1\"", "1.0", "null", "01"] {
         let script = move |_: &Received| {
             let result = public(r#""prompts":[]"#);
-            Reply::json(200, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#))
+            Reply::json(
+                200,
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
+            )
         };
         let stage = Stage::new(script);
         for _ in 0..2 {
             let answer = stage.misses(id, &list("prompts/list"), "unreadable");
-            assert!(answer.text().contains(&format!(r#""id":{id},"#)), "{answer:?}");
+            assert!(
+                answer.text().contains(&format!(r#""id":{id},"#)),
+                "{answer:?}"
+            );
         }
     }
 }
@@ -171,13 +223,18 @@ fn only_a_success_that_is_not_coded_is_kept() {
         for _ in 0..2 {
             let answer = stage.misses(&status.to_string(), &list("prompts/list"), "error");
             assert_eq!(answer.status, status);
-            assert_eq!(cache_status(&answer), "weirgate; fwd=uri-miss; detail=error", "{status}");
+            assert_eq!(
+                cache_status(&answer),
+                "weirgate; fwd=uri-miss; detail=error",
+                "{status}"
+            );
         }
     }
     for coding in ["gzip", "br", "x-anything"] {
         let good = good.clone();
         let lines = format!("Content-Type: application/json\r\nContent-Encoding: {coding}\r\n");
-        let script = move |request: &Received| Reply::with_lines(200, &lines, message(request, &good));
+        let script =
+            move |request: &Received| Reply::with_lines(200, &lines, message(request, &good));
         is_not_kept(coding, script, &list("prompts/list"), "unreadable");
     }
     let good = good.clone();
@@ -188,7 +245,10 @@ fn only_a_success_that_is_not_coded_is_kept() {
 
 /// A result that a message of about this many bytes holds.
 fn long(bytes: usize) -> String {
-    public(&format!(r#""prompts":[{{"name":"{}"}}]"#, "x".repeat(bytes)))
+    public(&format!(
+        r#""prompts":[{{"name":"{}"}}]"#,
+        "x".repeat(bytes)
+    ))
 }
 
 #[test]
@@ -208,7 +268,10 @@ fn what_is_longer_than_an_entry_streams_whole() {
             let answer = stage.misses("long", &list("prompts/list"), "too_large");
             let text = answer.text();
             let body = match streams {
-                true => text.strip_prefix("data: ").and_then(|text| text.strip_suffix("\n\n")).expect("one event"),
+                true => text
+                    .strip_prefix("data: ")
+                    .and_then(|text| text.strip_suffix("\n\n"))
+                    .expect("one event"),
                 false => &text,
             };
             let whole = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}}}"#, long(200_000));
@@ -227,7 +290,9 @@ fn what_is_longer_than_an_entry_streams_whole() {
 #[test]
 fn a_long_answer_does_not_wait_for_its_end() {
     let (upstream, answers) = crate::harness::Upstream::staged();
-    let stage = Stage::before(upstream, |policy| policy.set("/cache/entry_bytes_max", json!("64Ki")));
+    let stage = Stage::before(upstream, |policy| {
+        policy.set("/cache/entry_bytes_max", json!("64Ki"))
+    });
     let mut client = stage.site.gateway.connect();
     client.send(&list("prompts/list"));
     let plays = answers.recv().unwrap();
@@ -265,9 +330,19 @@ fn what_breaks_off_is_not_kept() {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
     type Cut = fn(&str, &str) -> Reply;
     let cuts: [(&str, Cut); 3] = [
-        ("a length", |head, half| Reply::raw_then_close(format!("{head}Content-Length: 1000\r\n\r\n{half}"))),
-        ("chunks", |head, half| Reply::Steps(vec![Play::Send(format!("{head}Transfer-Encoding: chunked\r\n\r\n").into()), Play::chunk(half), Play::Close])),
-        ("a reset", |head, half| Reply::raw_then_reset(format!("{head}Content-Length: 1000\r\n\r\n{half}"))),
+        ("a length", |head, half| {
+            Reply::raw_then_close(format!("{head}Content-Length: 1000\r\n\r\n{half}"))
+        }),
+        ("chunks", |head, half| {
+            Reply::Steps(vec![
+                Play::Send(format!("{head}Transfer-Encoding: chunked\r\n\r\n").into()),
+                Play::chunk(half),
+                Play::Close,
+            ])
+        }),
+        ("a reset", |head, half| {
+            Reply::raw_then_reset(format!("{head}Content-Length: 1000\r\n\r\n{half}"))
+        }),
     ];
     for (what, cut) in cuts {
         let stage = Stage::new(move |request| cut(head, &half(request)));
@@ -278,11 +353,17 @@ fn what_breaks_off_is_not_kept() {
         }
     }
     // A document that is closed where it could end is no JSON.
-    let stage = Stage::new(move |request| Reply::raw_then_close(format!("{head}Connection: close\r\n\r\n{}", half(request))));
+    let stage = Stage::new(move |request| {
+        Reply::raw_then_close(format!("{head}Connection: close\r\n\r\n{}", half(request)))
+    });
     stage.misses("closed", &list("prompts/list"), "unreadable");
     // Of a stream the beginning has left already.
     let stage = Stage::new(move |request| {
-        Reply::Steps(vec![Play::sse_head(), Play::chunk(format!("data: {}", half(request))), Play::Close])
+        Reply::Steps(vec![
+            Play::sse_head(),
+            Play::chunk(format!("data: {}", half(request))),
+            Play::Close,
+        ])
     });
     for _ in 0..2 {
         let before = stage.fetched();
@@ -304,7 +385,11 @@ fn what_breaks_off_is_not_kept() {
 #[test]
 fn a_stream_without_a_response_is_not_kept() {
     let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#;
-    for stream in [format!("data: {note}\n\n"), ": nothing\n\n".to_owned(), String::new()] {
+    for stream in [
+        format!("data: {note}\n\n"),
+        ": nothing\n\n".to_owned(),
+        String::new(),
+    ] {
         let stage = Stage::new(move |_| Reply::sse(&stream));
         for _ in 0..2 {
             stage.misses("no response", &list("prompts/list"), "truncated");
@@ -318,7 +403,10 @@ fn other_methods_know_no_memory() {
     let others: [(&str, Value); 5] = [
         ("tools/call", json!({"name": "a", "arguments": {}})),
         ("prompts/get", json!({"name": "a"})),
-        ("completion/complete", json!({"ref": {"type": "ref/prompt", "name": "a"}})),
+        (
+            "completion/complete",
+            json!({"ref": {"type": "ref/prompt", "name": "a"}}),
+        ),
         ("tasks/get", json!({"taskId": "a"})),
         ("vendor/list", json!({})),
     ];
@@ -327,7 +415,11 @@ fn other_methods_know_no_memory() {
             let before = count(&stage, method);
             let told = stage.tell(&Request::modern(method, params.clone()));
             assert_eq!(count(&stage, method), before + 1, "{method}");
-            assert!(told.record.get("cache").is_none(), "{method}: {}", told.record);
+            assert!(
+                told.record.get("cache").is_none(),
+                "{method}: {}",
+                told.record
+            );
             assert_eq!(told.cache_status(), "", "{method}");
         }
     }
@@ -336,13 +428,18 @@ fn other_methods_know_no_memory() {
 /// How often this method has come.
 fn count(stage: &Stage, method: &str) -> usize {
     let log = stage.site.upstream.log();
-    log.requests.iter().filter(|request| method_of(request) == method).count()
+    log.requests
+        .iter()
+        .filter(|request| method_of(request) == method)
+        .count()
 }
 
 #[test]
 fn where_nothing_is_kept_nothing_is_said() {
     let upstream = crate::harness::Upstream::with(numbering());
-    let stage = Stage::before(upstream, |policy| policy.set("/routes/0/cache", json!("off")));
+    let stage = Stage::before(upstream, |policy| {
+        policy.set("/routes/0/cache", json!("off"))
+    });
     let upstream = crate::harness::Upstream::with(numbering());
     let empty = Stage::before(upstream, |policy| policy.set("/cache/bytes_max", json!(0)));
     for stage in [stage, empty] {

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use super::{Counter, Stage, document, id_of, is_own, list, method_of, public, read};
 use crate::harness::wire::PATIENCE;
-use crate::harness::{MODERN, Play, Policy, Received, Reply, Request, Upstream, VERSION_KEY, eventually};
+use crate::harness::{
+    MODERN, Play, Policy, Received, Reply, Request, Upstream, VERSION_KEY, eventually,
+};
 
 const LISTEN: &str = "subscriptions/listen";
 
@@ -58,14 +60,21 @@ impl Offering {
         let plays = self.begun.recv_timeout(PATIENCE).expect("a subscription");
         let before = self.followed();
         plays.send(Play::sse_head()).unwrap();
-        tell(&plays, "notifications/subscriptions/acknowledged", json!({"notifications": {}}));
+        tell(
+            &plays,
+            "notifications/subscriptions/acknowledged",
+            json!({"notifications": {}}),
+        );
         eventually("that it is followed", || self.followed() > before);
         plays
     }
 
     fn followed(&self) -> usize {
         let lines = self.stage.site.gateway.lines();
-        lines.iter().filter(|line| line.contains("are followed")).count()
+        lines
+            .iter()
+            .filter(|line| line.contains("are followed"))
+            .count()
     }
 
     /// Whether the next answer to this comes from memory.
@@ -77,7 +86,9 @@ impl Offering {
 fn tell(plays: &Sender<Play>, method: &str, mut params: Value) {
     params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": "weirgate"});
     let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
-    plays.send(Play::chunk(format!("data: {message}\n\n"))).expect("a subscription at work");
+    plays
+        .send(Play::chunk(format!("data: {message}\n\n")))
+        .expect("a subscription at work");
 }
 
 /// The requests that the gateway made for itself.
@@ -99,8 +110,14 @@ fn plain(policy: Policy) -> Policy {
 fn it_asks_for_what_the_server_offers_and_as_nobody_else() {
     for (capabilities, asked) in [
         (all(), [true, true, true]),
-        (json!({"tools": {"listChanged": true}, "prompts": {}}), [true, false, false]),
-        (json!({"resources": {"listChanged": true}, "tools": {"listChanged": false}}), [false, false, true]),
+        (
+            json!({"tools": {"listChanged": true}, "prompts": {}}),
+            [true, false, false],
+        ),
+        (
+            json!({"resources": {"listChanged": true}, "tools": {"listChanged": false}}),
+            [false, false, true],
+        ),
     ] {
         let offering = Offering::new(&capabilities, plain);
         let signed = list("prompts/list")
@@ -118,12 +135,23 @@ fn it_asks_for_what_the_server_offers_and_as_nobody_else() {
             assert_eq!(request.head.values("mcp-method"), [method_of(request)]);
             assert_eq!(request.head.values("mcp-protocol-version"), [MODERN]);
             let head = format!("{:?}", request.head);
-            assert!(!head.contains("secret") && !head.contains("forwarded-for"), "{head}");
+            assert!(
+                !head.contains("secret") && !head.contains("forwarded-for"),
+                "{head}"
+            );
         }
         let [tools, prompts, resources] = asked;
         let notifications = &own[1].json()["params"]["notifications"];
-        for (key, asked) in [("toolsListChanged", tools), ("promptsListChanged", prompts), ("resourcesListChanged", resources)] {
-            assert_eq!(notifications[key].as_bool().unwrap_or(false), asked, "{key}: {notifications}");
+        for (key, asked) in [
+            ("toolsListChanged", tools),
+            ("promptsListChanged", prompts),
+            ("resourcesListChanged", resources),
+        ] {
+            assert_eq!(
+                notifications[key].as_bool().unwrap_or(false),
+                asked,
+                "{key}: {notifications}"
+            );
         }
     }
 }
@@ -131,7 +159,12 @@ fn it_asks_for_what_the_server_offers_and_as_nobody_else() {
 #[test]
 fn what_has_changed_is_fetched_again() {
     let offering = Offering::new(&all(), plain);
-    let lists = [list("tools/list"), list("prompts/list"), list("resources/list"), read("x://h/a/b")];
+    let lists = [
+        list("tools/list"),
+        list("prompts/list"),
+        list("resources/list"),
+        read("x://h/a/b"),
+    ];
     for list in &lists {
         offering.stage.stores("first", list);
     }
@@ -149,27 +182,46 @@ fn what_has_changed_is_fetched_again() {
     drops("prompts", 1);
     tell(&plays, &changed("resources"), json!({}));
     drops("resources", 2);
-    tell(&plays, "notifications/resources/updated", json!({"uri": "x://h/a"}));
+    tell(
+        &plays,
+        "notifications/resources/updated",
+        json!({"uri": "x://h/a"}),
+    );
     drops("a resource", 3);
-    assert_eq!(own_methods(&offering.stage), ["server/discover", LISTEN], "once");
+    assert_eq!(
+        own_methods(&offering.stage),
+        ["server/discover", LISTEN],
+        "once"
+    );
 }
 
 #[test]
 fn where_it_breaks_off_everything_is_dropped_and_it_comes_back() {
     let offering = Offering::new(&all(), plain);
-    let lists = [list("tools/list"), list("prompts/list"), list("server/discover"), read("x:a")];
+    let lists = [
+        list("tools/list"),
+        list("prompts/list"),
+        list("server/discover"),
+        read("x:a"),
+    ];
     for list in &lists {
         offering.stage.stores("first", list);
     }
     for end in [Play::Close, Play::Reset, Play::end()] {
         let plays = offering.subscribed();
         // What came while nobody listened may have changed.
-        lists.iter().for_each(|list| drop(offering.stage.tell(list)));
+        lists
+            .iter()
+            .for_each(|list| drop(offering.stage.tell(list)));
         for list in &lists {
             offering.stage.hits("listened for", list);
         }
         plays.send(end).unwrap();
-        offering.stage.site.gateway.wait_for_line("are not followed any more");
+        offering
+            .stage
+            .site
+            .gateway
+            .wait_for_line("are not followed any more");
         eventually("the end of it", || !offering.is_kept(&lists[0]));
         for list in &lists[1..] {
             offering.stage.misses("missed", list, "stored");
@@ -188,7 +240,9 @@ fn a_server_that_ends_it_in_good_order_is_left_alone() {
     offering.stage.stores("first", &tools);
     let plays = offering.subscribed();
     let closed = r#"{"jsonrpc":"2.0","id":"weirgate","result":{"resultType":"complete"}}"#;
-    plays.send(Play::chunk(format!("data: {closed}\n\n"))).unwrap();
+    plays
+        .send(Play::chunk(format!("data: {closed}\n\n")))
+        .unwrap();
     plays.send(Play::end()).unwrap();
     eventually("the end of it", || !offering.is_kept(&tools));
     // Longer than until it would come back.
@@ -201,11 +255,17 @@ fn a_server_that_ends_it_in_good_order_is_left_alone() {
 fn a_server_that_offers_nothing_is_left_alone() {
     let error = r#"{"jsonrpc":"2.0","id":"weirgate","error":{"code":-32601,"message":"no"}}"#;
     let offers = |capabilities: Value| {
-        format!(r#"{{"jsonrpc":"2.0","id":"weirgate","result":{}}}"#, offer(&capabilities))
+        format!(
+            r#"{{"jsonrpc":"2.0","id":"weirgate","result":{}}}"#,
+            offer(&capabilities)
+        )
     };
     for (status, body) in [
         (200, offers(json!({}))),
-        (200, offers(json!({"tools": {}, "prompts": {"listChanged": false}}))),
+        (
+            200,
+            offers(json!({"tools": {}, "prompts": {"listChanged": false}})),
+        ),
         (200, offers(json!({"tools": {"listChanged": "true"}}))),
         (200, error.to_owned()),
         (404, error.to_owned()),
@@ -233,13 +293,20 @@ fn a_server_that_offers_nothing_is_left_alone() {
 fn a_server_that_grants_none_is_left_alone() {
     let counter = Counter::default();
     let offer = offer(&all());
-    let upstream = Upstream::with(move |request| {
-        match (is_own(request), method_of(request).as_str()) {
-            (true, "server/discover") => document(request, &offer),
-            (true, _) => Reply::json(404, format!(r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32601,"message":"no"}}}}"#, id_of(request))),
-            _ => document(request, &public(&format!(r#""number":{}"#, counter.next()))),
-        }
-    });
+    let upstream =
+        Upstream::with(
+            move |request| match (is_own(request), method_of(request).as_str()) {
+                (true, "server/discover") => document(request, &offer),
+                (true, _) => Reply::json(
+                    404,
+                    format!(
+                        r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32601,"message":"no"}}}}"#,
+                        id_of(request)
+                    ),
+                ),
+                _ => document(request, &public(&format!(r#""number":{}"#, counter.next()))),
+            },
+        );
     let stage = Stage::before(upstream, plain);
     stage.stores("first", &list("tools/list"));
     eventually("the question", || own(&stage).len() == 2);
@@ -251,11 +318,16 @@ fn a_server_that_grants_none_is_left_alone() {
 #[test]
 fn nothing_is_asked_where_nothing_is_kept() {
     let script = |request: &Received| {
-        document(request, &super::hinted(r#""number":1"#, r#""ttlMs":60000,"cacheScope":"private""#))
+        document(
+            request,
+            &super::hinted(r#""number":1"#, r#""ttlMs":60000,"cacheScope":"private""#),
+        )
     };
     let stages = [
         Stage::before(Upstream::with(script), plain),
-        Stage::before(Upstream::with(script), |policy| policy.set("/routes/0/cache", json!("off"))),
+        Stage::before(Upstream::with(script), |policy| {
+            policy.set("/routes/0/cache", json!("off"))
+        }),
     ];
     for stage in stages {
         for method in ["tools/list", "server/discover"] {
@@ -269,10 +341,13 @@ fn nothing_is_asked_where_nothing_is_kept() {
 #[test]
 fn routes_that_lead_to_one_server_share_it() {
     let offering = Offering::new(&all(), |policy| {
-        policy.set("/routes", json!([
-            {"name": "main", "path": "/mcp", "upstream": "up"},
-            {"name": "other", "path": "/other", "upstream": "up"},
-        ]))
+        policy.set(
+            "/routes",
+            json!([
+                {"name": "main", "path": "/mcp", "upstream": "up"},
+                {"name": "other", "path": "/other", "upstream": "up"},
+            ]),
+        )
     });
     let (main, other) = (list("tools/list"), list("tools/list").target("/other"));
     offering.stage.stores("main", &main);
@@ -295,5 +370,7 @@ fn it_ends_when_the_gateway_does() {
     let site = &mut offering.stage.site;
     assert!(site.upstream.log().ended(listening).is_none());
     assert_eq!(site.gateway.end_by("TERM"), Some(0));
-    site.upstream.wait("the end of the subscription", |log| log.ended(listening).is_some());
+    site.upstream.wait("the end of the subscription", |log| {
+        log.ended(listening).is_some()
+    });
 }

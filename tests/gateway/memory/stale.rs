@@ -46,11 +46,18 @@ impl Failing {
             }
             let hints = format!(r#""ttlMs":{ttl_ms},"cacheScope":"public""#);
             let result = hinted(&format!(r#""number":{}"#, counter.next()), &hints);
-            let error = |code| format!(r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":"no"}}}}"#, id_of(request));
+            let error = |code| {
+                format!(
+                    r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":"no"}}}}"#,
+                    id_of(request)
+                )
+            };
             match now.load(Ordering::SeqCst) {
                 GOOD => document(request, &result),
                 CLOSES => Reply::Steps(vec![Play::Close]),
-                BREAKS_OFF => Reply::raw_then_close("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{\"jsonrpc\""),
+                BREAKS_OFF => Reply::raw_then_close(
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{\"jsonrpc\"",
+                ),
                 SAYS_NOTHING => Reply::silence(),
                 TELLS_AN_ERROR => Reply::json(200, error(-32603)),
                 status => Reply::json(status, error(-32603)),
@@ -82,7 +89,11 @@ fn is_stale(what: &str, told: &Told, number: u64, upstream: Option<u16>) {
         None => "weirgate; fwd=stale; ttl=".to_owned(),
     };
     let ttl = told.cache_status();
-    let ttl: i64 = ttl.strip_prefix(&status).unwrap_or_else(|| panic!("{what}: {ttl}")).parse().unwrap();
+    let ttl: i64 = ttl
+        .strip_prefix(&status)
+        .unwrap_or_else(|| panic!("{what}: {ttl}"))
+        .parse()
+        .unwrap();
     assert!((-10..=0).contains(&ttl), "{what}: {ttl}");
 }
 
@@ -106,13 +117,21 @@ fn a_server_that_fails_is_made_up_for() {
             let told = failing.stage.tell(&request().id(id));
             is_stale(what, &told, 0, upstream);
             assert_eq!(told.answer.raw_id().as_deref(), Some(id), "{what}");
-            assert_eq!(failing.stage.fetched(), before + 1, "{what}: it is tried each time");
+            assert_eq!(
+                failing.stage.fetched(),
+                before + 1,
+                "{what}: it is tried each time"
+            );
         }
         // And once it is there again, its answer counts.
         failing.from_now(GOOD);
         let told = failing.stage.tell(&request());
         told.is(what, "miss", Some("stored"));
-        assert_eq!(told.cache_status(), "weirgate; fwd=stale; stored; ttl=0", "{what}");
+        assert_eq!(
+            told.cache_status(),
+            "weirgate; fwd=stale; stored; ttl=0",
+            "{what}"
+        );
         assert!(number_of(&told.answer) > 0, "{what}");
     }
 }
@@ -125,11 +144,17 @@ fn answers_once(number: u64) -> SocketAddr {
         let (stream, _) = listener.accept().expect("a connection");
         let mut wire = Wire::new(stream, Duration::from_secs(10));
         let head = wire.head().expect("a head");
-        wire.body(head.request_framing().expect("one framing")).expect("a body");
+        wire.body(head.request_framing().expect("one framing"))
+            .expect("a body");
         drop(listener);
-        let result = format!(r#"{{"supportedVersions":["2026-07-28"],"number":{number},"ttlMs":{SHORT},"cacheScope":"public"}}"#);
+        let result = format!(
+            r#"{{"supportedVersions":["2026-07-28"],"number":{number},"ttlMs":{SHORT},"cacheScope":"public"}}"#
+        );
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
         wire.write(answer.as_bytes()).expect("a connection");
     });
     address
@@ -140,7 +165,8 @@ fn a_server_that_is_gone_is_made_up_for() {
     // Of all that is asked, the probe says most about a server.
     for request in [request(), list("server/discover")] {
         let address = answers_once(5);
-        let policy = Policy::to_url(&format!("http://{address}/mcp")).remembering()
+        let policy = Policy::to_url(&format!("http://{address}/mcp"))
+            .remembering()
             .versions(MODERN_ONLY)
             .set("/routes/0/cache", json!({"stale_if_error": "1m"}));
         let gateway = crate::harness::Gateway::start(&policy);
@@ -153,7 +179,11 @@ fn a_server_that_is_gone_is_made_up_for() {
             assert!(cache_status(&answer).starts_with("weirgate; fwd=stale; ttl="));
         }
         let other = gateway.ask(&list("tools/list"));
-        assert_eq!((other.status, other.code()), (502, Some(502)), "what is not there is not made up");
+        assert_eq!(
+            (other.status, other.code()),
+            (502, Some(502)),
+            "what is not there is not made up"
+        );
     }
 }
 
@@ -175,9 +205,17 @@ fn a_refusal_is_an_answer() {
         failing.from_now(does);
         let told = failing.stage.tell(&request());
         let status = if does == TELLS_AN_ERROR { 200 } else { does };
-        assert_eq!((told.answer.status, told.answer.code()), (status, Some(-32603)), "{what}");
+        assert_eq!(
+            (told.answer.status, told.answer.code()),
+            (status, Some(-32603)),
+            "{what}"
+        );
         told.is(what, "miss", Some("error"));
-        assert_eq!(told.cache_status(), "weirgate; fwd=stale; detail=error", "{what}");
+        assert_eq!(
+            told.cache_status(),
+            "weirgate; fwd=stale; detail=error",
+            "{what}"
+        );
         // It was the last word about what was kept.
         failing.from_now(503);
         let answer = failing.stage.misses(what, &request(), "error");
@@ -198,7 +236,10 @@ fn nothing_is_served_that_is_too_old() {
         failing.from_now(503);
         let answer = failing.stage.misses(what, &request(), "error");
         assert_eq!(answer.status, 503, "{what}");
-        assert!(cache_status(&answer).ends_with("detail=error"), "{what}: {answer:?}");
+        assert!(
+            cache_status(&answer).ends_with("detail=error"),
+            "{what}: {answer:?}"
+        );
         failing.from_now(CLOSES);
         let told = failing.stage.tell(&request());
         assert_eq!(told.answer.status, 502, "{what}");
@@ -226,16 +267,26 @@ fn those_that_wait_are_given_it_too() {
     sleep(PAUSE);
     failing.from_now(SAYS_NOTHING);
     let before = failing.stage.fetched();
-    let mut clients: Vec<_> = (0..10).map(|_| failing.stage.site.gateway.connect()).collect();
-    clients.iter_mut().for_each(|client| client.send(&request()));
+    let mut clients: Vec<_> = (0..10)
+        .map(|_| failing.stage.site.gateway.connect())
+        .collect();
+    clients
+        .iter_mut()
+        .for_each(|client| client.send(&request()));
     for client in &mut clients {
         let answer = client.read();
         assert_eq!((answer.status, number_of(&answer)), (200, 0));
-        assert!(cache_status(&answer).starts_with("weirgate; fwd=stale; ttl="), "{answer:?}");
+        assert!(
+            cache_status(&answer).starts_with("weirgate; fwd=stale; ttl="),
+            "{answer:?}"
+        );
     }
     assert_eq!(failing.stage.fetched(), before + 1);
     let records = failing.stage.site.records(10);
-    assert!(records.iter().all(|record| record["cache"] == "stale"), "{records:?}");
+    assert!(
+        records.iter().all(|record| record["cache"] == "stale"),
+        "{records:?}"
+    );
 }
 
 #[test]
@@ -248,10 +299,15 @@ fn what_is_soon_stale_is_fetched_again_beside() {
     assert_eq!(stage.fetched(), 1);
     sleep(Duration::from_millis(2_100));
     let mut clients: Vec<_> = (0..5).map(|_| stage.site.gateway.connect()).collect();
-    clients.iter_mut().for_each(|client| client.send(&request()));
+    clients
+        .iter_mut()
+        .for_each(|client| client.send(&request()));
     for client in &mut clients {
         let answer = client.read();
-        assert!(cache_status(&answer).starts_with("weirgate; hit; ttl="), "{answer:?}");
+        assert!(
+            cache_status(&answer).starts_with("weirgate; hit; ttl="),
+            "{answer:?}"
+        );
     }
     stage.site.records(5);
     eventually("a fetch beside", || stage.fetched() == 2);
@@ -266,7 +322,10 @@ fn what_is_soon_stale_is_fetched_again_beside() {
 #[test]
 fn a_fetch_beside_that_fails_takes_nothing_away() {
     for does in [503, CLOSES] {
-        let failing = Failing::new(4_000, json!({"refresh_before": "3s", "stale_if_error": "1m"}));
+        let failing = Failing::new(
+            4_000,
+            json!({"refresh_before": "3s", "stale_if_error": "1m"}),
+        );
         let stage = &failing.stage;
         stage.stores("first", &request());
         failing.from_now(does);

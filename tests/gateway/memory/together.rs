@@ -42,7 +42,9 @@ impl Staged {
 
     /// The next request that reaches the server.
     fn begun(&self) -> (Received, Sender<Play>) {
-        self.begun.recv_timeout(PATIENCE).expect("a request upstream")
+        self.begun
+            .recv_timeout(PATIENCE)
+            .expect("a request upstream")
     }
 
     /// The records of so many exchanges, by what memory had to do with them.
@@ -53,7 +55,12 @@ impl Staged {
             .site
             .records(count)
             .iter()
-            .map(|record| (word(record, "cache").unwrap_or_default(), word(record, "stored")))
+            .map(|record| {
+                (
+                    word(record, "cache").unwrap_or_default(),
+                    word(record, "stored"),
+                )
+            })
             .collect();
         words.sort();
         words
@@ -66,8 +73,13 @@ fn answer(begun: &(Received, Sender<Play>), result: &str) {
 }
 
 fn respond((_, plays): &(Received, Sender<Play>), status: u16, body: &str) {
-    let head = format!("HTTP/1.1 {status} Told\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
-    plays.send(Play::Last([head.as_bytes(), body.as_bytes()].concat())).expect("an upstream at work");
+    let head = format!(
+        "HTTP/1.1 {status} Told\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    plays
+        .send(Play::Last([head.as_bytes(), body.as_bytes()].concat()))
+        .expect("an upstream at work");
 }
 
 fn numbered(number: u64) -> String {
@@ -86,7 +98,9 @@ fn request() -> Request {
 fn a_thousand_at_once_cause_one_request() {
     const COUNT: usize = 1000;
     let staged = Staged::new(|policy| policy);
-    let mut clients: Vec<Client> = (0..COUNT).map(|_| staged.stage.site.gateway.connect()).collect();
+    let mut clients: Vec<Client> = (0..COUNT)
+        .map(|_| staged.stage.site.gateway.connect())
+        .collect();
     for (number, client) in clients.iter_mut().enumerate() {
         client.send(&request().id(&number.to_string()));
     }
@@ -102,7 +116,10 @@ fn a_thousand_at_once_cause_one_request() {
         waited += usize::from(is("weirgate; fwd=uri-miss; collapsed; ttl="));
         let leads = status == "weirgate; fwd=uri-miss; stored; ttl=60";
         assert_eq!(leads, number.to_string() == id_of(&first.0), "{status}");
-        assert!(leads || is("weirgate; fwd=uri-miss; collapsed") || is("weirgate; hit"), "{status}");
+        assert!(
+            leads || is("weirgate; fwd=uri-miss; collapsed") || is("weirgate; hit"),
+            "{status}"
+        );
     }
     println!("{waited} of {COUNT} waited");
     assert_eq!(staged.stage.fetched(), 1);
@@ -121,7 +138,10 @@ fn others_do_not_wait() {
         list("tools/list"),
         request().header("Authorization", "Bearer a"),
     ];
-    let clients: Vec<Client> = requests.iter().map(|request| staged.asks(request)).collect();
+    let clients: Vec<Client> = requests
+        .iter()
+        .map(|request| staged.asks(request))
+        .collect();
     let begun: Vec<_> = requests.iter().map(|_| staged.begun()).collect();
     for begun in &begun {
         answer(begun, &numbered(1));
@@ -142,31 +162,53 @@ fn where_the_first_leaves_exactly_one_takes_over() {
         .map(|id| (id.to_string(), staged.asks(&request().id(&id.to_string()))))
         .collect();
     drop(first);
-    upstream.wait("the end of the first", |log| log.ended(begun.0.connection).is_some());
+    upstream.wait("the end of the first", |log| {
+        log.ended(begun.0.connection).is_some()
+    });
     // The next one leaves as well.
     let begun = staged.begun();
     assert_eq!(staged.stage.fetched(), 2);
     let second = id_of(&begun.0);
     others.retain(|(id, _)| *id != second);
     assert_eq!(others.len(), 2);
-    upstream.wait("the end of the second", |log| log.ended(begun.0.connection).is_some());
+    upstream.wait("the end of the second", |log| {
+        log.ended(begun.0.connection).is_some()
+    });
     let begun = staged.begun();
     answer(&begun, &numbered(3));
     for (id, client) in &mut others {
         let answer = client.read();
-        assert_eq!((number_of(&answer), answer.raw_id().as_ref()), (3, Some(&*id)));
+        assert_eq!(
+            (number_of(&answer), answer.raw_id().as_ref()),
+            (3, Some(&*id))
+        );
     }
     assert_eq!(staged.stage.fetched(), 3);
     let words = staged.words(4);
-    let gone = staged.stage.site.gateway.records().iter().filter(|record| record["end"] == "client_gone").count();
+    let gone = staged
+        .stage
+        .site
+        .gateway
+        .records()
+        .iter()
+        .filter(|record| record["end"] == "client_gone")
+        .count();
     assert_eq!(gone, 2);
     let is_one = |word: &str| words.iter().filter(|(cache, _)| cache == word).count() == 1;
-    assert!(words.contains(&miss("stored")) && (is_one("wait") || is_one("hit")), "{words:?}");
+    assert!(
+        words.contains(&miss("stored")) && (is_one("wait") || is_one("hit")),
+        "{words:?}"
+    );
 }
 
 #[test]
 fn what_is_not_to_be_shared_each_asks_for_itself_once() {
-    let hints = |ttl, scope| hinted(r#""number":1"#, &format!(r#""ttlMs":{ttl},"cacheScope":"{scope}""#));
+    let hints = |ttl, scope| {
+        hinted(
+            r#""number":1"#,
+            &format!(r#""ttlMs":{ttl},"cacheScope":"{scope}""#),
+        )
+    };
     for (result, why) in [
         (hints(60_000, "private"), "private"),
         (hints(0, "public"), "ttl_zero"),
@@ -204,7 +246,9 @@ fn an_error_is_for_its_caller() {
     let mut leader = staged.asks(&request());
     let first = staged.begun();
     let mut waiter = staged.asks(&request().id("2"));
-    let error = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"{id}"}}}}"#);
+    let error = |id: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"{id}"}}}}"#)
+    };
     respond(&first, 200, &error("1"));
     let second = staged.begun();
     respond(&second, 200, &error("2"));
@@ -242,29 +286,42 @@ fn no_more_wait_than_may() {
     answer(&second, &numbered(2));
     for (id, client) in &mut others {
         let answer = client.read();
-        assert_eq!((number_of(&answer), answer.raw_id().as_ref()), (2, Some(&*id)));
+        assert_eq!(
+            (number_of(&answer), answer.raw_id().as_ref()),
+            (2, Some(&*id))
+        );
     }
     answer(&first, &numbered(1));
     assert_eq!(number_of(&leader.read()), 1);
     assert_eq!(staged.stage.fetched(), 2);
     let words = staged.words(3);
-    let stored = words.iter().filter(|words| **words == miss("stored")).count();
+    let stored = words
+        .iter()
+        .filter(|words| **words == miss("stored"))
+        .count();
     assert_eq!(stored, 2, "{words:?}");
 }
 
 #[test]
 fn nobody_waits_longer_than_may_be() {
-    let staged = Staged::new(|policy| policy.set("/routes/0/cache", json!({"wait_timeout": "100ms"})));
+    let staged =
+        Staged::new(|policy| policy.set("/routes/0/cache", json!({"wait_timeout": "100ms"})));
     let mut leader = staged.asks(&request().id("0"));
     let first = staged.begun();
     let mut waiter = staged.asks(&request().id("1"));
     let second = staged.begun();
     assert_eq!(id_of(&second.0), "1");
-    answer(&second, &hinted(r#""number":2"#, r#""ttlMs":1,"cacheScope":"private""#));
+    answer(
+        &second,
+        &hinted(r#""number":2"#, r#""ttlMs":1,"cacheScope":"private""#),
+    );
     let told = waiter.read();
     assert_eq!(number_of(&told), 2);
     // Why it went beside another one is not what became of its answer.
-    assert_eq!(cache_status(&told), "weirgate; fwd=uri-miss; detail=private");
+    assert_eq!(
+        cache_status(&told),
+        "weirgate; fwd=uri-miss; detail=private"
+    );
     answer(&first, &numbered(1));
     assert_eq!(number_of(&leader.read()), 1);
     assert_eq!(staged.words(2), [miss("private"), miss("stored")]);
@@ -275,10 +332,14 @@ fn nobody_waits_longer_than_may_be() {
 /// policy says.
 #[test]
 fn a_slow_reader_does_not_hold_up_the_others() {
-    let staged = Staged::new(|policy| policy.set("/routes/0/cache", json!({"wait_timeout": "300ms"})));
+    let staged =
+        Staged::new(|policy| policy.set("/routes/0/cache", json!({"wait_timeout": "300ms"})));
     let mut slow = staged.asks(&request().id("0"));
     let first = staged.begun();
-    let note = format!(r#"data: {{"jsonrpc":"2.0","method":"notifications/message","params":"{}"}}"#, "x".repeat(100_000));
+    let note = format!(
+        r#"data: {{"jsonrpc":"2.0","method":"notifications/message","params":"{}"}}"#,
+        "x".repeat(100_000)
+    );
     let notes = 200;
     first.1.send(Play::sse_head()).unwrap();
     for _ in 0..notes {
