@@ -17,7 +17,7 @@ use super::outbound::Outbound;
 use super::place::Accepted;
 use super::recall::View;
 use super::receive::Part;
-use super::relay::Asked;
+use super::relay::{Asked, Deadline};
 use super::sender::Sender;
 use super::upload::{self, Upload};
 use crate::policy::plan::Route;
@@ -117,13 +117,14 @@ impl Admitted {
         accepted: &Accepted,
         routing: Routing,
         route: &Arc<Route>,
+        deadline: Option<Deadline>,
     ) -> Admitted {
         let call = message.call(accepted);
         Admitted {
             wanted: Wanted::of(&call, Some(frame), route).map(Box::new),
             routing,
             body: Outbound::Whole(frame.body().clone()),
-            asked: Asked::by(&call, frame.shared_id(), &route.deadline),
+            asked: Asked::by(&call, frame.shared_id(), deadline),
             awaited: Awaited {
                 era: call.era,
                 upload: None,
@@ -141,18 +142,15 @@ impl Admitted {
         claim: Claim,
         route: &Arc<Route>,
         part: Part,
+        deadline: Option<Deadline>,
         inquiry: &mut Inquiry<'_>,
     ) -> Result<Admitted, Refusal> {
         let Inquiry { exchange, to, .. } = inquiry;
         let call = claim.call();
         let era = call.era;
-        to.era = Some(era);
-        to.probe = call.method == method::DISCOVER;
-        exchange.called(call.method, call.name);
-        exchange.placed(era, call.version);
         exchange.streamed();
         let (routing, reading) = (claim.routing(), Reading::of(&call));
-        let asked = Asked::by(&call, None, &route.deadline);
+        let asked = Asked::by(&call, None, deadline);
         let wanted = Wanted::of(&call, None, route).map(Box::new);
         let begun = upload::begin(claim, route, part, exchange.receiving()).await;
         let (upload, body) = begun.map_err(|refused| refused.tell(to))?;

@@ -9,15 +9,16 @@ mod learning;
 mod lists;
 mod tool;
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::header::HOST;
+use http::request::Parts;
 use tokio::time::Instant;
 
-pub(super) use judge::{Calling, ParamLines};
+pub(super) use judge::{Calling, ParamLines, doubt_by_claim};
 pub(super) use learning::Learning;
 pub(super) use tool::Tool;
 
@@ -26,6 +27,7 @@ use self::lists::{ListKey, Lists};
 use super::cache;
 use crate::policy::pin::Difference;
 use crate::policy::plan;
+use crate::protocol::header;
 use crate::protocol::version::{Era, Version};
 
 /// What a route knows of the tools of its upstream.
@@ -37,7 +39,12 @@ pub(super) struct Catalog {
     hashers: [RandomState; 2],
     /// When they were last doubted.
     doubted: Mutex<Option<Instant>>,
+    /// The turns to fetch a list that somebody has or waits for.
+    turns: Mutex<HashMap<ListKey, Weak<Turn>>>,
 }
+
+/// The turn to fetch a list: whoever waited for it finds what the one before has learned.
+type Turn = tokio::sync::Mutex<()>;
 
 /// How often all that is known of a server's tools may be doubted at most.
 const DOUBT_PAUSE: Duration = Duration::from_secs(1);
@@ -68,6 +75,7 @@ impl Catalog {
             pins: Pins::default(),
             hashers: [RandomState::new(), RandomState::new()],
             doubted: Mutex::default(),
+            turns: Mutex::default(),
         }
     }
 
@@ -81,38 +89,77 @@ impl Catalog {
     /// Not often, since any client can make it do so.
     #[must_use]
     pub(super) fn doubts(&self, now: Instant) -> bool {
-        let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = doubted.is_none_or(|at| now.saturating_duration_since(at) >= DOUBT_PAUSE);
-        if is_due {
-            *doubted = Some(now);
-        }
-        is_due
+        self.doubts_where(now, || true)
     }
 
-    /// The keys of the lists for a caller with these headers.
-    fn keys(&self, era: Era, version: Option<Version>, headers: &HeaderMap) -> Keys {
-        let mut key = [0; 32];
-        key[0] = u8::from(era == Era::Modern);
-        key[1] = version.map_or(0, |version| version as u8 + 1);
-        let mut own = key;
-        own[2] = 1;
+    /// The same because a call does not agree with what is known of its tool, which is in one of these
+    /// lists.
+    fn doubts_tool(&self, keys: Keys, name: &str, now: Instant) -> bool {
+        let is_doubtful = |is_shared| self.lists.mismatch(keys.of(is_shared), name, now);
+        self.doubts_where(now, || is_doubtful(true) && is_doubtful(false))
+    }
+
+    fn doubts_where(&self, now: Instant, is_doubtful: impl FnOnce() -> bool) -> bool {
+        let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = doubted.is_none_or(|at| now.saturating_duration_since(at) >= DOUBT_PAUSE);
+        let doubts = is_due && is_doubtful();
+        if doubts {
+            *doubted = Some(now);
+        }
+        doubts
+    }
+
+    /// The turn to fetch the list with this key.
+    fn turn(&self, key: ListKey) -> Arc<Turn> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get(&key).and_then(Weak::upgrade) {
+            return turn;
+        }
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::default();
+        turns.insert(key, Arc::downgrade(&turn));
+        turn
+    }
+
+    /// The keys of the lists for whoever sends requests with this head.
+    fn keys(&self, era: Era, version: Option<Version>, head: &Parts) -> Keys {
         let mut hashers = self.hashers.each_ref().map(BuildHasher::build_hasher);
-        for (name, value) in headers {
-            if !cache::is_harmless(name.as_str(), era) {
-                // What was given to somebody with credentials is not for those without.
-                key[3] = 1;
+        // Upstreams are told the host that a request named, and may be several servers by it.
+        let authority = head.uri.authority().map(|authority| authority.as_str());
+        let host = head.headers.get(HOST).map(|host| host.as_bytes());
+        let host = host.or(authority.map(str::as_bytes));
+        let query = head.uri.query().unwrap_or_default();
+        for hasher in &mut hashers {
+            (host, query).hash(hasher);
+        }
+        let place = hashers.each_ref().map(Hasher::finish);
+        // A query may be a key as well.
+        let mut is_credentialed = !query.is_empty();
+        for (name, value) in &head.headers {
+            // The arguments of a call are not asked about with its list.
+            let is_argument = name.as_str().starts_with(header::PARAM_PREFIX);
+            if !is_argument && !cache::is_harmless(name.as_str(), era) {
+                is_credentialed = true;
                 for hasher in &mut hashers {
                     name.hash(hasher);
                     value.hash(hasher);
                 }
             }
         }
-        for (index, hasher) in hashers.iter().enumerate() {
-            own[16 + 8 * index..24 + 8 * index].copy_from_slice(&hasher.finish().to_le_bytes());
-        }
+        let key = |audience: u8, digests: [u64; 2]| {
+            let mut key = [0; 32];
+            key[0] = u8::from(era == Era::Modern);
+            key[1] = version.map_or(0, |version| version as u8 + 1);
+            key[2] = audience;
+            for (index, digest) in digests.iter().enumerate() {
+                key[16 + 8 * index..24 + 8 * index].copy_from_slice(&digest.to_le_bytes());
+            }
+            ListKey(key.into())
+        };
         Keys {
-            shared: ListKey(key.into()),
-            own: ListKey(own.into()),
+            // What was given to somebody with credentials is not for those without.
+            shared: key(u8::from(is_credentialed), place),
+            own: key(2, hashers.each_ref().map(Hasher::finish)),
         }
     }
 }

@@ -182,8 +182,8 @@ impl Follower {
                     || offered.prompts_list_changed
                     || offered.resources_list_changed
             })),
-            Ok(Told::Status(status)) if status.is_server_error() => Err(Ended::Failed),
-            Ok(Told::Status(_)) => Ok(None),
+            Ok(Told::Status(status, _)) if status.is_server_error() => Err(Ended::Failed),
+            Ok(Told::Status(..)) => Ok(None),
             Err(_) => Err(Ended::Failed),
         }
     }

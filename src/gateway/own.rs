@@ -1,8 +1,10 @@
 //! Requests of our own to an upstream, in the context of a client: with its headers, so that the
 //! upstream tells us what it would tell it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, EXPECT, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, EXPECT, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{Method, Request, StatusCode, Uri};
 
@@ -11,15 +13,13 @@ use super::answer::{self, Limits, Read};
 use super::forward::Destination;
 use super::outbound::Outbound;
 use super::sender::Sender;
+use crate::protocol::header;
 use crate::protocol::media;
 use crate::protocol::refusal::{HttpFault, UpstreamFault};
 use crate::protocol::response::{Message, Response};
 use crate::protocol::version::{Era, Version};
 
 const EITHER: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
-
-/// The raw id of every request of our own: each has a connection or a stream of its own.
-pub(super) const ID: &[u8] = br#""weirgate""#;
 
 /// On whose behalf we ask: the head of its request, as far as an upstream may decide by it.
 #[derive(Clone, Debug)]
@@ -37,9 +37,13 @@ pub(super) struct Behalf {
 pub(super) enum Told {
     /// The response.
     Response(Response),
-    /// An answer with this status, which is no success, whatever is in it.
-    Status(StatusCode),
+    /// An answer with this status, which is no success, whatever is in it; and what it asks for to
+    /// sign in.
+    Status(StatusCode, Option<HeaderValue>),
 }
+
+/// Counts the requests of our own.
+static IDS: AtomicU64 = AtomicU64::new(1);
 
 /// The message of a request of our own: in the modern era with these raw capabilities of its client,
 /// and these further members of its parameters, raw and each with a comma before it.
@@ -51,12 +55,14 @@ pub(super) fn message(
     capabilities: &str,
     params: &[u8],
 ) -> Bytes {
+    // Servers tell the requests of one legacy session apart by their ids.
+    let id = IDS.fetch_add(1, Ordering::Relaxed).to_string();
     let version = version.unwrap_or(Version::V2026_07_28);
     if era == Era::Legacy {
         return [
-            br#"{"jsonrpc":"2.0","id":"#,
-            ID,
-            br#","method":""#,
+            br#"{"jsonrpc":"2.0","id":"weirgate-"#,
+            id.as_bytes(),
+            br#"","method":""#,
             method.as_bytes(),
             br#"","params":{"_meta":{}"#,
             params,
@@ -66,9 +72,9 @@ pub(super) fn message(
         .into();
     }
     [
-        br#"{"jsonrpc":"2.0","id":"#,
-        ID,
-        br#","method":""#,
+        br#"{"jsonrpc":"2.0","id":"weirgate-"#,
+        id.as_bytes(),
+        br#"","method":""#,
         method.as_bytes(),
         br#"","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":""#,
         version.as_str().as_bytes(),
@@ -88,11 +94,17 @@ impl Behalf {
     /// On behalf of whoever sent `head`, which is of this era.
     #[must_use]
     pub(super) fn of(head: &Parts, sender: &Sender, era: Era) -> Behalf {
+        // What we ask for has no arguments.
+        let is_argument = |name: &str| name.starts_with(header::PARAM_PREFIX);
+        let headers = head.headers.iter();
+        let headers = headers.filter(|(name, _)| !is_argument(name.as_str()));
         Behalf {
             era,
             uri: head.uri.clone(),
             version: head.version,
-            headers: head.headers.clone(),
+            headers: headers
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
             sender: Some(sender.clone()),
         }
     }
@@ -158,11 +170,12 @@ pub(super) async fn ask(
 ) -> Result<Told, UpstreamFault> {
     let (response, lease) = destination.send(request).await?;
     let status = response.status();
+    let challenge = header::joined(response.headers(), WWW_AUTHENTICATE, b", ");
     let (held, found) = answer::hold(response, lease, limits, response_in).await;
     match found {
         _ if !status.is_success() => {
             held.done();
-            Ok(Told::Status(status))
+            Ok(Told::Status(status, challenge))
         }
         Ok(response) => {
             held.done();

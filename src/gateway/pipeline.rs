@@ -21,7 +21,7 @@ use super::outbound::Outbound;
 use super::place::{self, Accepted};
 use super::recall::Answering;
 use super::receive::{self, Part, Taken};
-use super::relay::{self, Asked, Source};
+use super::relay::{self, Asked, Deadline, Source};
 use super::serving::{Running, Serving};
 use super::upload::Upload;
 use super::{catalog, handshake, pass, recall, route};
@@ -163,18 +163,21 @@ async fn admit_message(
     if !inquiry.to.probe {
         intake::check(head)?;
     }
+    let call = message.call(&accepted);
+    let deadline = Deadline::of(&call, &serving.route.deadline);
     let tool = catalog::Calling {
         gateway,
         serving,
         head,
-        call: message.call(&accepted),
+        call,
         body: Some(frame.body()),
+        deadline,
     };
     let param_lines = tool.judge(&frame, inquiry).await?;
     let routing = routing.with_params(param_lines);
     let route = &serving.route;
     Ok(Admitted::by_message(
-        &message, &frame, &accepted, routing, route,
+        &message, &frame, &accepted, routing, route, deadline,
     ))
 }
 
@@ -188,22 +191,32 @@ async fn admit_claim(
     part: Part,
     inquiry: &mut Inquiry<'_>,
 ) -> Result<Admitted, Refusal> {
+    let call = claim.call();
+    let Inquiry { exchange, to, .. } = inquiry;
+    to.era = Some(call.era);
+    to.probe = call.method == method::DISCOVER;
+    exchange.called(call.method, call.name);
+    exchange.placed(call.era, call.version);
+    let deadline = Deadline::of(&call, &serving.route.deadline);
     let tool = catalog::Calling {
         gateway,
         serving,
         head,
-        call: claim.call(),
+        call,
         body: None,
+        deadline,
     };
     let tool = match tool.definition(inquiry).await {
         Ok(tool) => tool,
         Err(refusal) => {
+            inquiry.to.id = part.id(&serving.route.bounds);
             receive::drain(part.rest, &serving.route.bounds);
             return Err(refusal);
         }
     };
     let claim = claim.about(tool, &head.headers);
-    Admitted::by_claim(claim, &serving.route, part, inquiry).await
+    let admitted = Admitted::by_claim(claim, &serving.route, part, deadline, inquiry).await;
+    admitted.inspect_err(|refusal| catalog::doubt_by_claim(serving, refusal))
 }
 
 /// Era, headers, version and method of a message, in the order in which the first failure wins.
@@ -308,7 +321,9 @@ async fn settle(
     let sending = destination.send(request);
     let (response, lease) = match upload {
         None => sending.await?,
-        Some(upload) => Box::pin(upload.answer(sending, &mut inquiry.to)).await?,
+        Some(upload) => Box::pin(upload.answer(sending, &mut inquiry.to))
+            .await
+            .inspect_err(|refusal| catalog::doubt_by_claim(serving, refusal))?,
     };
     let exchange = &mut inquiry.exchange;
     exchange.upstream_connection(lease.reused());

@@ -120,10 +120,9 @@ fn learning(serving: &Serving, head: &Parts, wanted: &Wanted) -> Option<Learning
         Some(Text::Is(cursor)) => Some(cursor.into_owned()),
         _ => None,
     };
-    let headers = &head.headers;
     Some(Learning::new(
         serving,
-        headers,
+        head,
         wanted.era,
         wanted.version,
         cursor,
@@ -200,16 +199,16 @@ async fn refetch(destination: Destination, request: Request<Outbound>, mut answe
     let told = own::ask(&destination, request, answering.limits()).await;
     match told {
         Ok(Told::Response(response)) => answering.keep_only(response),
-        Ok(Told::Status(status)) if !status.is_server_error() => answering.refused(),
+        Ok(Told::Status(status, _)) if !status.is_server_error() => answering.refused(),
         // What is in memory stays there until it is stale.
-        Ok(Told::Status(_)) | Err(_) => drop(answering.failed()),
+        Ok(Told::Status(..)) | Err(_) => drop(answering.failed()),
     }
 }
 
 /// Why nothing could be fetched.
 pub(super) enum Unfetched {
-    /// There was an answer with this status, and no response in it.
-    Status(StatusCode),
+    /// There was an answer with this status, which is no success; and what it asks for to sign in.
+    Status(StatusCode, Option<HeaderValue>),
     /// For this reason there was none.
     Refused(Refusal),
 }
@@ -234,6 +233,7 @@ pub(super) async fn fetch(
         name: None,
     };
     let view = View::of(&call, &serving.route);
+    let id = frame.as_ref().and_then(|frame| frame.shared_id());
     let wanted = Wanted {
         kind: Some(Kind::Tools),
         era: call.era,
@@ -243,7 +243,6 @@ pub(super) async fn fetch(
     };
     let found = look(gateway, serving, &behalf.head(), &wanted, None).await;
     let bytes_max = gateway.store.entry_bytes_max();
-    let id = Some(Bytes::from_static(own::ID));
     let answering = Answering::new(view, call.era, id, bytes_max, &serving.follower);
     let mut answering = match found {
         Found::Entry(entry, ..) => {
@@ -263,12 +262,12 @@ pub(super) async fn fetch(
             answering.keep_only(response.clone());
             Ok(response)
         }
-        Ok(Told::Status(status)) => {
+        Ok(Told::Status(status, challenge)) => {
             match status.is_server_error() {
                 true => drop(answering.failed()),
                 false => answering.refused(),
             }
-            Err(Unfetched::Status(status))
+            Err(Unfetched::Status(status, challenge))
         }
         Err(fault) => Err(Unfetched::Refused(fault.into())),
     }

@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::net::received::{BrokenOff, Received};
 use crate::policy::plan::Bounds;
+use crate::protocol::frame::{Paths, Scanner};
 use crate::protocol::head::Fields;
 use crate::protocol::header::Reading;
 use crate::protocol::media::is_json;
@@ -147,6 +148,15 @@ pub(super) async fn take(mut body: Received, bounds: &Bounds) -> Result<Taken, B
 }
 
 impl Part {
+    /// The raw id of the message that this begins, if it has come already.
+    #[must_use]
+    pub(super) fn id(&self, bounds: &Bounds) -> Option<Bytes> {
+        let mut scanner = Scanner::new(&bounds.message, &Paths::default());
+        // Whatever may be wrong with the rest, what was found before it stands.
+        let _ = scanner.push(&self.held);
+        scanner.id()
+    }
+
     /// Takes in the rest of a body that may not stream.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ use crate::protocol::header;
 use crate::protocol::media;
 use crate::protocol::version::Era;
 
-pub(super) use self::asked::Asked;
+pub(super) use self::asked::{Asked, Deadline};
 pub(super) use self::messages::{Reader, Verdict, is_message};
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");

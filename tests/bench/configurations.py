@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from rows import Row
+from rows import LIST_ANSWER, LIST_TTL_MS, SMALL_ANSWER, Row
 
 # nginx and haproxy need a number: the first is enough for all rows but the one with thousands of
 # streams, which needs two connections for each.
@@ -22,10 +22,24 @@ class Place:
     key: Path
 
 
+# A static file is no answer to a POST, but that of an error that is none may be one. The log of lists
+# has a line for each that a proxy asked for at a path of its own: those that are to keep them do.
 UPSTREAM = """
+log_format lists '$request_uri';
+map $request_uri $is_counted {{ default 1; /mcp 0; }}
 server {{
     listen 127.0.0.1:{port};
-    location / {{ default_type application/json; return 200 '{answer}'; }}
+    default_type application/json;
+    location / {{
+        if ($http_mcp_method = "tools/list") {{ rewrite ^ /tools-list last; }}
+        return 200 '{answer}';
+    }}
+    location = /tools-list {{
+        internal;
+        alias {directory}/tools-list;
+        error_page 405 =200 /tools-list;
+        access_log {directory}/lists.log lists if=$is_counted;
+    }}
 }}
 """
 
@@ -50,7 +64,7 @@ server {{
         proxy_pass http://bench;
         proxy_http_version 1.1;
         proxy_set_header Connection "";
-        proxy_buffering off;
+        {buffering}
         proxy_read_timeout 1h;
     }}
 }}
@@ -78,9 +92,10 @@ http {{
 """
 
 
-def nginx_upstream(port: int, answer: str) -> str:
-    """A server that answers every request at once with `answer`."""
-    return UPSTREAM.format(port=port, answer=answer)
+def nginx_upstream(directory: Path, port: int) -> str:
+    """A server that answers every request at once: with a list of tools where that is asked for, else as to the small call."""
+    (directory / "tools-list").write_text(LIST_ANSWER.replace("@", str(LIST_TTL_MS)))
+    return UPSTREAM.format(directory=directory, port=port, answer=SMALL_ANSWER)
 
 
 def nginx_proxy(place: Place, row: Row, log: Path) -> str:
@@ -92,7 +107,11 @@ def nginx_proxy(place: Place, row: Row, log: Path) -> str:
         extra += [f"ssl_certificate {place.certificate};", f"ssl_certificate_key {place.key};", "ssl_protocols TLSv1.3;"]
     if row.kind == "upload":
         extra += ["client_max_body_size 0;", "proxy_request_buffering off;"]
-    return NGINX_PROXY.format(port=place.port, upstream=place.upstream, listen=listen, extra=" ".join(extra), log=log)
+    # Each is best at what it is set to here: long answers go through buffers, those of few bytes and streams at once.
+    buffering = "" if row.kind in ("lists", "pages") else "proxy_buffering off;"
+    return NGINX_PROXY.format(
+        port=place.port, upstream=place.upstream, listen=listen, extra=" ".join(extra), log=log, buffering=buffering
+    )
 
 
 def nginx(directory: Path, user: str, server: str, row: Row) -> str:
@@ -144,10 +163,10 @@ def haproxy(place: Place, row: Row) -> str:
 POLICY = """
 listen: {{ address: 127.0.0.1:0{listen} }}
 status: {{ address: 127.0.0.1:0 }}
-admin: {{ address: off }}
+admin: {{ address: {admin} }}
 log: {{ access: json }}
 upstreams:
-  bench: {{ url: http://{upstream}/mcp }}
+  bench: {{ url: http://{upstream}/{name} }}
 routes:
   - name: bench
     path: /mcp
@@ -159,4 +178,5 @@ routes:
 def policy(place: Place, row: Row) -> str:
     """weirgate's policy for the row's requests, with all its defaults."""
     listen = f", tls: {{ cert: {place.certificate}, key: {place.key} }}" if row.tls else ""
-    return POLICY.format(upstream=place.upstream, listen=listen)
+    admin = "127.0.0.1:0" if row.kind in ("lists", "pages") else "off"
+    return POLICY.format(upstream=place.upstream, name=place.directory.name, listen=listen, admin=admin)

@@ -4,18 +4,26 @@ Each kind has `measures` (what a round gives, as rows of the table), `sizes` (wh
 `goals`; and a `probe`, which raises `Missing` where a peer refuses what the row needs.
 """
 
+import json
+import math
 import time
+import urllib.request
 from dataclasses import dataclass, replace
 
-from peers import Peer, Stage
+from peers import Failed, Peer, Stage
 from rounds import Load, interleave, measure
-from rows import MIB, upload_answer
+from rows import LIST_TTL_MS, MIB, upload_answer
 
 WARM_UP_SECONDS = 1.0
 # At half of what the slowest peer can do, queues stay short, and p99 tells of the proxy itself.
 RATE_SHARE = 0.5
 # Requests in flight on each HTTP/2 connection, so that the callers are as many as without it.
 HTTP2_STREAMS = 8
+
+PAGES = 100_000
+PAGES_QUICK = 10_000
+# What `cache.bytes_max` is where the policy does not say.
+CACHE_BYTES_MAX = 64 * MIB
 
 EVENT_STREAMS = 16
 EVENTS_PER_SECOND = 500  # on each stream, in the paced stretch
@@ -85,6 +93,8 @@ class Persistent:
         self.options = options
         self.rate = 0
         self.before: dict[str, int] = {}
+        # What else is to be told.
+        self.told: list[str] = []
 
     def probe(self, peer: Peer):
         """Sends the request once; from here on memory counts as growth."""
@@ -112,6 +122,11 @@ class Persistent:
 
     def warm_up(self, peers: dict[str, Peer], say):
         """Nothing by itself."""
+
+    @staticmethod
+    def keepers(peers: dict[str, Peer]) -> list[str]:
+        """The peers that keep answers: those that took the policy of the row."""
+        return [name for name, peer in peers.items() if peer.admin]
 
 
 class Calls(Persistent):
@@ -151,6 +166,75 @@ class Calls(Persistent):
             pace = (*pace, "--streams", HTTP2_STREAMS)
             connections = max(connections // HTTP2_STREAMS, 1)
         return self.measured(peer, "calls", connections, "--seconds", seconds, *pace)
+
+
+class Lists(Calls):
+    """The same list over and over, which weirgate has in memory and the others fetch."""
+
+    goals = (
+        Goal("CPU per request, saturated", "saturated.cpu_us", 0.6),
+        Goal("p99, saturated", "saturated.p99_us", 0.7),
+        Goal("p99 at half load", "paced.p99_us", 0.7),
+    )
+
+    def probe(self, peer):
+        self.begun = time.monotonic()
+        super().probe(peer)
+
+    def run(self, peers, say):
+        result = super().run(peers, say)
+        fresh_times = math.ceil((time.monotonic() - self.begun) * 1000 / LIST_TTL_MS)
+        for name in self.keepers(peers):
+            requests = sum(one[name][f"{part}.requests"] for one in result["rounds"] for part in ("saturated", "paced"))
+            asked = self.stage.lists_asked(name)
+            if not 1 <= asked <= fresh_times:
+                raise Failed(f"{name} asked the upstream {asked} times for a list that was to be kept ({fresh_times} at most)")
+            self.told.append(f"{name} asked the upstream {asked} times for what it answered {requests:,} times in the rounds")
+        return result
+
+
+class Pages(Persistent):
+    """Ever other pages of a list, all of which may be kept, and not all of which have room."""
+
+    rounds_max = 1
+    measures = (
+        Measure("CPU µs per request", "pages.cpu_us"),
+        Measure("  requests per second", "pages.per_second", 1, 0),
+        Measure("  p99 µs", "pages.p99_us", 1, 0),
+    )
+    sizes = {"peak_bytes": "peak memory MiB", "growth_bytes": "  growth MiB", "kept_bytes": "  of it counted by the cache MiB"}
+    goals = (
+        Goal("what is kept", "kept_bytes", CACHE_BYTES_MAX, is_ratio=False, unit=MIB, unit_name="MiB"),
+        Goal("growth of memory", "growth_bytes", 1.25 * CACHE_BYTES_MAX, is_ratio=False, unit=MIB, unit_name="MiB"),
+    )
+
+    def try_once(self, peer):
+        self.load.run("calls", peer, 1, "--requests", 1)
+
+    def run(self, peers, say):
+        result = super().run(peers, say)
+        result["sizes"]["kept_bytes"] = {name: self.kept_bytes(peer) for name, peer in peers.items()}
+        for name in self.keepers(peers):
+            asked = self.stage.lists_asked(name)
+            self.told.append(f"{name} asked the upstream {asked:,} times, for {self.pages:,} pages and two to begin with")
+        return result
+
+    @property
+    def pages(self) -> int:
+        return PAGES_QUICK if self.options.quick else PAGES
+
+    def one_round(self, peer):
+        return flat(pages=self.measured(peer, "calls", self.options.connections, "--requests", self.pages))
+
+    def kept_bytes(self, peer: Peer) -> int:
+        """How much a peer says that it keeps: all pages are of one size but for the digits of their cursors."""
+        if not peer.admin:
+            return 0
+        url = f"http://{peer.admin}/cache"
+        with urllib.request.urlopen(url) as answer:
+            one = json.load(answer)["entries"][0]["bytes"]
+        with urllib.request.urlopen(urllib.request.Request(url, method="DELETE")) as answer:
+            return one * json.load(answer)["purged"]
 
 
 class Events(Persistent):
@@ -244,4 +328,4 @@ class Streams:
         }
 
 
-KINDS = {"calls": Calls, "upload": Uploads, "events": Events, "streams": Streams}
+KINDS = {"calls": Calls, "lists": Lists, "pages": Pages, "upload": Uploads, "events": Events, "streams": Streams}

@@ -36,6 +36,8 @@ class Peer:
     directory: Path
     log: Path
     address: str = ""
+    # That of its listener for administrators, if it has one.
+    admin: str = ""
 
     @property
     def stderr(self) -> Path:
@@ -131,14 +133,19 @@ class Stage:
         """Makes the certificate that all peers show, and starts the upstream that fits the row."""
         if self.row.tls:
             make_certificate(self.certificate, self.key)
-        if self.row.kind == "calls":
+        if self.row.kind in ("calls", "lists", "pages"):
             port = free_port()
-            self.upstream = self._nginx("upstream", self.cpu_rest, port, nginx_upstream(port, self.row.answer))
+            self.upstream = self._nginx("upstream", self.cpu_rest, port, nginx_upstream(self.directory, port))
             return
         directory = self._directory("upstream")
         command = [str(self.load_program), "serve"]
         self.upstream = self._start("upstream", self.cpu_rest, command, directory, directory / "stderr")
         self.upstream.address = wait_for(self.upstream, lambda: said_address(self.upstream.stderr))
+
+    def lists_asked(self, name: str) -> int:
+        """How often the proxy `name` has asked the upstream for a list, if it is one that keeps lists."""
+        log = self.directory / "lists.log"
+        return log.read_text().splitlines().count(f"/{name}") if log.exists() else 0
 
     def start(self, base: str, name: str, wrapper: list[str] = ()) -> Peer:
         """Starts the proxy `base`, behind `wrapper` (valgrind, strace) if there is one, and calls it `name`."""
@@ -165,6 +172,8 @@ class Stage:
             if peer.process.poll() != EXIT_USAGE:
                 raise
             raise Missing(f"it refuses the policy of this row: {peer.last_words()}") from failure
+        admin = re.search(r"admin on http://([\d.]+:\d+)", peer.stderr.read_text(errors="replace"))
+        peer.admin = admin[1] if admin else ""
         return peer
 
     def _nginx(self, name: str, cpu: int, port: int, server: str, wrapper: list[str] = ()) -> Peer:

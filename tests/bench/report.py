@@ -98,6 +98,8 @@ def print_table(result: dict, measures: tuple[Measure, ...], sizes: dict[str, st
 def print_notes(result: dict):
     """How it was measured, and what makes the numbers worth less than they look."""
     names, rounds, cpus = result["peers"], result["rounds"], result["cpus"]
+    for sentence in result["told"]:
+        print(sentence)
     apart = "apart" if cpus["proxy"] != cpus["upstream and load"] else "the same, for there is only one"
     print(f"median (quartiles) of {len(rounds)} interleaved rounds; "
           f"proxies on CPU {cpus['proxy']}, upstream and load on CPU {cpus['upstream and load']} ({apart})")
@@ -113,7 +115,7 @@ def print_notes(result: dict):
     if foreign and statistics.median(foreign) > 0.05:
         print(f"other programs kept the machine {statistics.median(foreign):.0%} busy: "
               "trust the ratios of CPU and instructions, not the latencies")
-    if result["kind"] == "calls":
+    if result["kind"] in ("calls", "lists"):
         print_calls_notes(result)
 
 

@@ -58,6 +58,7 @@ class Load:
         words += ["--tls", str(self.stage.certificate)] if self.row.tls else []
         words += ["--http2", "yes"] if self.row.http2 else []
         words += ["--fill", str(self.row.fill_bytes)] if self.row.fill_bytes else []
+        words += ["--numbered", "yes"] if self.row.numbered else []
         return words + [str(option) for option in options]
 
     def _own_cpu(self):

@@ -3,6 +3,7 @@
 A new row is a new entry in ROWS.
 """
 
+import json
 from dataclasses import dataclass
 
 MIB = 1024 * 1024
@@ -13,16 +14,19 @@ class Row:
     """One request, sent in one way, and the one right answer to it."""
 
     name: str
-    # What is done with it: `calls`, `upload`, `events` or `streams`.
+    # What is done with it: `calls`, `lists`, `pages`, `upload`, `events` or `streams`.
     kind: str
     description: str
     headers: tuple[str, ...]
     body: str
+    # Where it has an @, any number is right.
     answer: str
     http2: bool = False
     tls: bool = False
     # The bytes that stand for the @ in the body.
     fill_bytes: int = 0
+    # Whether the number of the request stands for it instead.
+    numbered: bool = False
 
 
 def headers(method: str, name: str | None) -> tuple[str, ...]:
@@ -44,7 +48,7 @@ def headers(method: str, name: str | None) -> tuple[str, ...]:
 def message(method: str, params: str) -> str:
     """A request of the 2026-07-28 revision."""
     return (
-        f'{{"method":"{method}","params":{{{params},'
+        f'{{"method":"{method}","params":{{{params}{"," if params else ""}'
         '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
         '"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0"},'
         '"io.modelcontextprotocol/clientCapabilities":{}}},"jsonrpc":"2.0","id":4}'
@@ -58,6 +62,41 @@ SMALL_ANSWER = (
     '"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":'
     '{"name":"bench","version":"1.0"}}},"jsonrpc":"2.0","id":4}'
 )
+
+LIST_BYTES = 30 * 1024
+LIST_TTL_MS = 300_000
+# Proxies that keep nothing give the time as it came, others what is left of it.
+LIST_ANSWER = '{"result":{"resultType":"complete","tools":TOOLS,"ttlMs":@,"cacheScope":"public"},"jsonrpc":"2.0","id":4}'
+
+
+def tools() -> str:
+    """As many tools as fit into `LIST_BYTES`, the one of the small call first."""
+    names = ["get_weather", *(f"get_{what}_of_region_{number}" for number in range(100) for what in ("forecast", "stations", "warnings"))]
+    listed: list[str] = []
+    for name in names:
+        tool = {
+            "name": name,
+            "title": name.replace("_", " ").capitalize(),
+            "description": f"Answers what {name} says in its name, for the city that is given, for each of the days that are "
+            "asked for; temperatures are in degrees Celsius, wind speeds in metres per second, and times are local.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string", "description": "The name of the city, as its inhabitants write it"},
+                    "days": {"type": "integer", "minimum": 1, "maximum": 14, "description": "For how many days, today included"},
+                },
+                "required": ["city"],
+            },
+            "annotations": {"readOnlyHint": True, "openWorldHint": False},
+        }
+        text = json.dumps(tool, separators=(",", ":"))
+        if len(LIST_ANSWER) + sum(map(len, listed)) + len(listed) + len(text) > LIST_BYTES:
+            break
+        listed.append(text)
+    return f"[{','.join(listed)}]"
+
+
+LIST_ANSWER = LIST_ANSWER.replace("TOOLS", tools())
 
 # `load serve` knows these by their headers, and answers as is written here.
 UPLOAD_BYTES = 100 * MIB
@@ -95,6 +134,23 @@ ROWS = {
         small("small-http2", "HTTP/2 in cleartext", http2=True),
         small("small-tls", "HTTP/1.1 and TLS 1.3", tls=True),
         small("small-tls-http2", "HTTP/2 and TLS 1.3", tls=True, http2=True),
+        Row(
+            name="cached-list",
+            kind="lists",
+            description=f"a modern tools/list over HTTP/1.1, whose answer of {len(LIST_ANSWER) / 1024:.0f} KiB may be kept for {LIST_TTL_MS // 1000} s",
+            headers=headers("tools/list", None),
+            body=message("tools/list", ""),
+            answer=LIST_ANSWER,
+        ),
+        Row(
+            name="cached-pages",
+            kind="pages",
+            description="the same for a page each, no two requests for the same one, so that none is answered from memory",
+            headers=headers("tools/list", None),
+            body=message("tools/list", '"cursor":"page-@"'),
+            answer=LIST_ANSWER,
+            numbered=True,
+        ),
         Row(
             name="upload",
             kind="upload",

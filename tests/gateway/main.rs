@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout)]
 
 mod admin;
+mod catalog;
 mod cut;
 mod ending;
 mod exchanges;

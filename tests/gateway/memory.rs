@@ -47,7 +47,7 @@ fn method_of(request: &Received) -> String {
 
 /// Whether the gateway asked this for itself.
 fn is_own(request: &Received) -> bool {
-    id_of(request) == "\"weirgate\""
+    id_of(request).starts_with("\"weirgate-")
 }
 
 /// A result with these members beside `resultType`, which anybody may be given for a minute.

@@ -89,12 +89,11 @@ fn every_command_works() {
     let mut run = 0;
     for (_, text) in blocks("sh") {
         for line in text.lines() {
-            let mut words = line.split_whitespace();
-            assert_eq!(
-                (words.next(), words.next()),
-                (Some("weirgate"), Some("check")),
-                "{line}"
-            );
+            // The others need a gateway at work, and are run where there is one.
+            let Some(words) = line.strip_prefix("weirgate check ") else {
+                continue;
+            };
+            let words = words.split_whitespace();
             let (flags, paths): (Vec<_>, Vec<_>) = words.partition(|word| word.starts_with('-'));
             let form = Form {
                 json: flags == ["--json"],

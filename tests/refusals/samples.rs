@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderValue;
 use weirgate::protocol::frame::{Bounds, Flaw, FlawKind, Paths, scan};
 use weirgate::protocol::header::{Malformed, spelled};
 use weirgate::protocol::refusal::{
@@ -332,6 +333,23 @@ fn upstream_faults() -> Vec<(&'static str, UpstreamFault)> {
             what: "cannot be reached",
             detail: "for the log alone".into(),
         }],
+        UpstreamFault::Refused { .. } => [
+            UpstreamFault::Refused {
+                upstream: upstream(),
+                status: 401,
+                challenge: Some(HeaderValue::from_static("Bearer resource_metadata=\"https://x\"")),
+            },
+            UpstreamFault::Refused {
+                upstream: upstream(),
+                status: 403,
+                challenge: None,
+            },
+            UpstreamFault::Refused {
+                upstream: upstream(),
+                status: 404,
+                challenge: None,
+            },
+        ],
         UpstreamFault::Timeout { .. } => [
             UpstreamFault::Timeout {
                 upstream: upstream(),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue};
-use tokio::time::Instant;
+use http::{HeaderName, HeaderValue, StatusCode};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::learning::Learning;
 use super::lists::Knowledge;
@@ -17,10 +17,13 @@ use crate::gateway::inquiry::Inquiry;
 use crate::gateway::message::Call;
 use crate::gateway::own::{self, Behalf};
 use crate::gateway::recall::{self, Unfetched};
+use crate::gateway::relay::Deadline;
+use crate::gateway::sender::Sender;
 use crate::gateway::serving::{Running, Serving};
 use crate::policy::pin::{self, OnChange, Standing};
 use crate::policy::plan::Missing;
 use crate::protocol::frame::{self, Frame};
+use crate::protocol::header;
 use crate::protocol::members::Members;
 use crate::protocol::method;
 use crate::protocol::refusal::{CatalogFault, HeaderFault, MessageFault, Refusal, UpstreamFault};
@@ -46,10 +49,12 @@ pub(in crate::gateway) struct Calling<'a> {
     pub(in crate::gateway) call: Call<'a>,
     /// Its body, where that is at hand.
     pub(in crate::gateway) body: Option<&'a Bytes>,
+    /// When it must have been answered.
+    pub(in crate::gateway) deadline: Option<Deadline>,
 }
 
 impl Calling<'_> {
-    /// The definition of the tool; none where nothing is to be judged by it, or where it cannot be
+    /// The definition of the tool; none where its headers are not judged by it, or where it cannot be
     /// had, of which the log learns.
     ///
     /// # Errors
@@ -58,27 +63,29 @@ impl Calling<'_> {
         &self,
         inquiry: &mut Inquiry<'_>,
     ) -> Result<Option<Arc<Tool>>, Refusal> {
+        let Call {
+            era, is_request, ..
+        } = self.call;
         let route = &*self.serving.route;
-        let pin = route
-            .pin
-            .as_ref()
-            .filter(|pin| pin.on_change == OnChange::Block);
-        let judges = self.call.era == Era::Modern && route.catalog.enabled;
-        let Some(name) = self.call.name.filter(|_| {
-            self.call.is_request && self.call.method == method::CALL && (judges || pin.is_some())
-        }) else {
+        let judges = is_request && era == Era::Modern && route.catalog.enabled;
+        // What is sent as a notification may be run all the same.
+        let is_judged = judges || self.pin().is_some();
+        let Some(name) = self
+            .call
+            .name
+            .filter(|_| is_judged && self.call.method == method::CALL)
+        else {
             return Ok(None);
         };
         let knowledge = match self.known(name) {
-            Knowledge::Unknown => self.fetch(name, inquiry).await?,
+            Knowledge::Unknown => Box::pin(self.learn(name, &inquiry.sender)).await?,
             known => known,
         };
-        if let Some(pin) = pin {
-            check_pin(pin, name, &knowledge)?;
-        }
+        self.check_pin(name, &knowledge)?;
         match knowledge {
+            _ if !judges => Ok(None),
             Knowledge::Known(tool) => Ok(Some(tool)),
-            _ if route.catalog.required && judges => Err(CatalogFault::Unknown {
+            _ if route.catalog.required => Err(CatalogFault::Unknown {
                 upstream: route.upstream.name.clone(),
                 tool: name.to_owned(),
             }
@@ -109,26 +116,46 @@ impl Calling<'_> {
         };
         // The tool may have changed since its list was read; then it is judged by what it is now.
         let name = tool.name();
-        let keys = self.keys();
-        let now = Instant::now();
-        let doubts = self
-            .serving
-            .catalog
-            .lists
-            .mismatch(keys.of(true), name, now)
-            && self
-                .serving
-                .catalog
-                .lists
-                .mismatch(keys.of(false), name, now);
-        if !doubts {
+        let catalog = &self.serving.catalog;
+        if !catalog.doubts_tool(self.keys(), name, Instant::now()) {
             return Err(fault.into());
         }
         self.serving.follower.changes().changed(Change::Tools);
-        match self.fetch(name, inquiry).await? {
+        let knowledge = Box::pin(self.learn(name, &inquiry.sender)).await?;
+        self.check_pin(name, &knowledge)?;
+        match knowledge {
             Knowledge::Known(tool) => Ok(self.agree(&tool, frame)??),
             Knowledge::Absent | Knowledge::Unknown | Knowledge::NoList => Err(fault.into()),
         }
+    }
+
+    /// What the tool must be as, where only those may be called that are as they were pinned.
+    fn pin(&self) -> Option<&pin::Pin> {
+        let pin = self.serving.route.pin.as_ref();
+        pin.filter(|pin| pin.on_change == OnChange::Block)
+    }
+
+    fn check_pin(&self, name: &str, knowledge: &Knowledge) -> Result<(), CatalogFault> {
+        let Some(pin) = self.pin() else {
+            return Ok(());
+        };
+        let how = match knowledge {
+            Knowledge::Known(tool) if tool.is_ambiguous() => {
+                "cannot be held against what was pinned: its server lists two of its name"
+            }
+            Knowledge::Known(tool) => match pin.lock.standing(name, tool.digest()) {
+                Standing::Pinned => return Ok(()),
+                Standing::Changed => "is not the one that was pinned: its definition has changed",
+                Standing::Added => "was not pinned",
+            },
+            Knowledge::Absent | Knowledge::Unknown | Knowledge::NoList => {
+                "cannot be held against what was pinned: its server does not list it"
+            }
+        };
+        Err(CatalogFault::NotPinned {
+            tool: name.to_owned(),
+            how,
+        })
     }
 
     fn agree(
@@ -151,7 +178,7 @@ impl Calling<'_> {
 
     fn keys(&self) -> super::Keys {
         let Call { era, version, .. } = self.call;
-        self.serving.catalog.keys(era, version, &self.head.headers)
+        self.serving.catalog.keys(era, version, self.head)
     }
 
     fn known(&self, name: &str) -> Knowledge {
@@ -164,12 +191,34 @@ impl Calling<'_> {
         }
     }
 
+    /// Has the list fetched, once for all calls of the same caller that wait for it, and within the
+    /// time that the call has.
+    async fn learn(&self, name: &str, sender: &Sender) -> Result<Knowledge, Refusal> {
+        let route = &*self.serving.route;
+        let turn = self.serving.catalog.turn(self.keys().of(false));
+        let learning = async {
+            // Whoever has waited too long goes beside the others.
+            let _turn = timeout(route.cache.wait_timeout, turn.lock()).await;
+            match self.known(name) {
+                Knowledge::Unknown => self.fetch(name, sender).await,
+                known => Ok(known),
+            }
+        };
+        match self.deadline {
+            None => learning.await,
+            Some(deadline) => timeout_at(deadline.at, learning)
+                .await
+                .unwrap_or_else(|_| Err(deadline.fault(&route.upstream).into())),
+        }
+    }
+
     /// Fetches the list until the tool is found in it, or it ends.
-    async fn fetch(&self, name: &str, inquiry: &mut Inquiry<'_>) -> Result<Knowledge, Refusal> {
+    async fn fetch(&self, name: &str, sender: &Sender) -> Result<Knowledge, Refusal> {
         let Call { era, version, .. } = self.call;
-        let behalf = Behalf::of(self.head, &inquiry.sender, era);
+        let behalf = Behalf::of(self.head, sender, era);
         let capabilities = self.capabilities();
         let mut cursor: Option<Vec<u8>> = None;
+        let mut has_restarted = false;
         for _ in 0..PAGES_MAX {
             let message = own::message(
                 era,
@@ -181,7 +230,7 @@ impl Calling<'_> {
             let text = cursor
                 .as_deref()
                 .and_then(|raw| serde_json::from_slice(raw).ok());
-            let learning = Learning::new(self.serving, &self.head.headers, era, version, text);
+            let learning = Learning::new(self.serving, self.head, era, version, text);
             let page = recall::fetch(
                 self.gateway,
                 self.serving,
@@ -190,7 +239,19 @@ impl Calling<'_> {
                 message,
                 learning,
             );
-            let page = match Box::pin(page).await {
+            let page = Box::pin(page).await;
+            let is_refused = match &page {
+                Ok(page) => page.error().is_some(),
+                Err(Unfetched::Status(status, _)) => status.is_client_error(),
+                Err(Unfetched::Refused(_)) => false,
+            };
+            if is_refused && cursor.is_some() && !has_restarted {
+                // The list has changed since its pages were read, so that they are void.
+                self.serving.follower.changes().changed(Change::Tools);
+                (cursor, has_restarted) = (None, true);
+                continue;
+            }
+            let page = match page {
                 Ok(page) => page,
                 Err(unfetched) => return self.unlisted(unfetched),
             };
@@ -216,14 +277,35 @@ impl Calling<'_> {
     fn unlisted(&self, unfetched: Unfetched) -> Result<Knowledge, Refusal> {
         match unfetched {
             Unfetched::Refused(refusal) => Err(refusal),
-            // The call itself will be told so, with what the client needs to sign in.
-            Unfetched::Status(status) if matches!(status.as_u16(), 401 | 403) => {
-                Ok(Knowledge::NoList)
+            Unfetched::Status(status, challenge) if self.is_of_the_caller(status) => {
+                let route = &*self.serving.route;
+                if self.pin().is_none() && !route.catalog.required {
+                    // The call itself will be told so, with what the client needs to sign in.
+                    return Ok(Knowledge::NoList);
+                }
+                Err(UpstreamFault::Refused {
+                    upstream: route.upstream.name.clone(),
+                    status: status.as_u16(),
+                    challenge,
+                }
+                .into())
             }
-            Unfetched::Status(status) if status.is_server_error() || status.as_u16() == 429 => {
+            Unfetched::Status(status, _) if status.is_server_error() || status.as_u16() == 429 => {
                 Err(self.failed(status.to_string()))
             }
-            Unfetched::Status(_) => self.no_list(true),
+            Unfetched::Status(..) => self.no_list(true),
+        }
+    }
+
+    /// Whether an answer with this status means this caller, and not what it asks for: that it must
+    /// sign in, may not, or has a legacy session that has ended.
+    fn is_of_the_caller(&self, status: StatusCode) -> bool {
+        match status.as_u16() {
+            401 | 403 => true,
+            404 => {
+                self.call.era == Era::Legacy && self.head.headers.contains_key(header::SESSION_ID)
+            }
+            _ => false,
         }
     }
 
@@ -270,20 +352,13 @@ fn member(cursor: Option<&[u8]>) -> Vec<u8> {
     cursor.map_or_else(Vec::new, |raw| [br#","cursor":"#, raw].concat())
 }
 
-/// Whether a tool may be called, where only those may that are as they were pinned.
-fn check_pin(pin: &pin::Pin, name: &str, knowledge: &Knowledge) -> Result<(), CatalogFault> {
-    let how = match knowledge {
-        Knowledge::Known(tool) => match pin.lock.standing(name, tool.digest()) {
-            Standing::Pinned => return Ok(()),
-            Standing::Changed => "is not the one that was pinned: its definition has changed",
-            Standing::Added => "was not pinned",
-        },
-        Knowledge::Absent | Knowledge::Unknown | Knowledge::NoList => {
-            "cannot be held against what was pinned: its server does not list it"
-        }
-    };
-    Err(CatalogFault::NotPinned {
-        tool: name.to_owned(),
-        how,
-    })
+/// A body that passed by was refused. Where that was for the header of an argument, the tool may have
+/// changed since its list was read.
+pub(in crate::gateway) fn doubt_by_claim(serving: &Serving, refusal: &Refusal) {
+    if let Refusal::Header(fault) = refusal
+        && fault.is_of_argument()
+        && serving.catalog.doubts(Instant::now())
+    {
+        serving.follower.changes().changed(Change::Tools);
+    }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::request::Parts;
 use tokio::time::Instant;
 
-use super::lists::Page;
+use super::lists::{self, Page};
 use super::tool::Definition;
 use super::{Catalog, Keys};
 use crate::gateway::serving::Serving;
@@ -48,7 +48,7 @@ impl Learning {
     #[must_use]
     pub(in crate::gateway) fn new(
         serving: &Serving,
-        headers: &HeaderMap,
+        head: &Parts,
         era: Era,
         version: Option<Version>,
         cursor: Option<String>,
@@ -56,7 +56,7 @@ impl Learning {
         Learning {
             catalog: Arc::clone(&serving.catalog),
             route: Arc::clone(&serving.route),
-            keys: serving.catalog.keys(era, version, headers),
+            keys: serving.catalog.keys(era, version, head),
             era,
             cursor,
             epoch: serving.follower.changes().tools(),
@@ -69,7 +69,10 @@ impl Learning {
         let Some(items) = response.items(List::Tools) else {
             return Learned(Vec::new());
         };
-        let mut stays = vec![self.era == Era::Legacy; items.len()];
+        // What has no name that can be read is no tool, nor one that was pinned.
+        let pin = self.route.pin.as_ref();
+        let hides = pin.filter(|pin| pin.on_change != OnChange::Warn);
+        let mut stays = vec![self.era == Era::Legacy && hides.is_none(); items.len()];
         let named: Vec<(usize, Cow<'_, str>, &[u8], Digest)> = items
             .enumerate()
             .filter_map(|(index, item)| Some((index, item.name()?, item.raw(), digest(item.raw()))))
@@ -103,8 +106,24 @@ impl Learning {
         for ((index, ..), tool) in named.iter().zip(&learned.tools) {
             stays[*index] = self.era == Era::Legacy || tool.annotations().is_ok();
         }
-        for at in learned.untold {
-            let tool = &learned.tools[at];
+        if self.era == Era::Modern {
+            self.tell_of_invalid(&learned);
+        }
+        if let Some(pin) = &self.route.pin {
+            self.compare(pin, &definitions, &learned);
+        }
+        if let Some(pin) = hides {
+            for (index, name, _, digest) in &named {
+                let standing = pin.lock.standing(name, digest);
+                stays[*index] &= standing == Standing::Pinned;
+            }
+        }
+        Learned(stays)
+    }
+
+    fn tell_of_invalid(&self, learned: &lists::Learned) {
+        for at in &learned.untold {
+            let tool = &learned.tools[*at];
             if let Err(why) = tool.annotations() {
                 self.log.event(
                     Level::Warn,
@@ -117,24 +136,17 @@ impl Learning {
                 );
             }
         }
-        if let Some(pin) = &self.route.pin {
-            let found = definitions.iter().map(|tool| (tool.name, tool.digest));
-            self.catalog
-                .pins
-                .compare(pin, found, self.is_whole(&page), &self.route, &self.log);
-            if pin.on_change != OnChange::Warn {
-                for (index, name, _, digest) in &named {
-                    let standing = pin.lock.standing(name, digest);
-                    stays[*index] &= standing == Standing::Pinned;
-                }
-            }
-        }
-        Learned(stays)
     }
 
-    /// Whether the page is all of its list.
-    fn is_whole(&self, page: &Page<'_>) -> bool {
-        page.cursor.is_none() && page.next.is_none()
+    /// Holds the tools of a page against what was pinned; where it was the last, those of all pages.
+    fn compare(&self, pin: &pin::Pin, page: &[Definition<'_>], learned: &lists::Learned) {
+        let page = page.iter().map(|tool| (tool.name, tool.digest));
+        let all = learned.all.iter().flatten();
+        let all = all.map(|tool| (tool.name(), *tool.digest()));
+        let found = all.chain(page).collect();
+        let is_whole = learned.all.is_some();
+        let pins = &self.catalog.pins;
+        pins.compare(pin, found, is_whole, &self.route, &self.log);
     }
 }
 
@@ -164,10 +176,10 @@ impl Pins {
 
     /// Holds the tools of a page against what was pinned, and tells the log of each that has come to
     /// differ. Where `is_whole`, those that are pinned and not `found` have vanished.
-    fn compare<'t>(
+    fn compare(
         &self,
         pin: &pin::Pin,
-        found: impl Iterator<Item = (&'t str, Digest)>,
+        found: BTreeMap<&str, Digest>,
         is_whole: bool,
         route: &Route,
         log: &Log,

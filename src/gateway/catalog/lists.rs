@@ -45,6 +45,8 @@ pub(in crate::gateway) struct Learned {
     pub(in crate::gateway) tools: Vec<Arc<Tool>>,
     /// The positions of those that are invalid and were not told of before: for the log.
     pub(in crate::gateway) untold: Vec<usize>,
+    /// All tools of the list, where this was the last of its pages and all had room.
+    pub(in crate::gateway) all: Option<Vec<Arc<Tool>>>,
 }
 
 /// What is known of a name.
@@ -93,14 +95,18 @@ impl Lists {
     pub(in crate::gateway) fn learn(&self, key: ListKey, page: &Page<'_>, now: Instant) -> Learned {
         let mut tools = self.read(key, page.tools);
         let belief = Belief::new(page.epoch, now, self.max_age.max(page.ttl));
+        let mut all = None;
         self.change(key, |list| {
-            list.learn(page, &mut tools, belief, self.tools_max, now);
+            if list.learn(page, &mut tools, belief, self.tools_max, now) {
+                all = Some(list.tools());
+            }
         });
         let invalid = |tool: &Tool| tool.annotations().is_err() && self.is_untold(*tool.digest());
         let untold = (0..tools.len()).filter(|at| invalid(&tools[*at]));
         Learned {
             untold: untold.collect(),
             tools,
+            all,
         }
     }
 

@@ -68,9 +68,11 @@ impl Tool {
         self.annotations.as_ref()
     }
 
-    /// Whether this is what reading the definition alone would make.
-    pub(super) fn is_of_itself(&self) -> bool {
-        !matches!(self.annotations, Err(Invalid::Ambiguous))
+    /// Whether its list has another tool of the same name, so that this is not what reading the
+    /// definition alone would make.
+    #[must_use]
+    pub(super) fn is_ambiguous(&self) -> bool {
+        matches!(self.annotations, Err(Invalid::Ambiguous))
     }
 }
 

@@ -45,6 +45,23 @@ pub(in crate::gateway) struct Deadline {
 }
 
 impl Deadline {
+    /// That of a call which is admitted now, if it has one.
+    #[must_use]
+    pub(in crate::gateway) fn of(call: &Call<'_>, deadlines: &Deadlines) -> Option<Deadline> {
+        if !call.is_request || call.method == method::LISTEN {
+            return None;
+        }
+        let tool = match call.method {
+            method::CALL => call.name,
+            _ => None,
+        };
+        deadlines.of(tool).map(|(limit, max)| Deadline {
+            at: Instant::now() + max,
+            limit,
+            max,
+        })
+    }
+
     /// What is told of an answer of `upstream` that is late.
     pub(in crate::gateway) fn fault(&self, upstream: &Upstream) -> UpstreamFault {
         UpstreamFault::Timeout {
@@ -63,28 +80,16 @@ impl Asked {
         deadline: None,
     };
 
-    /// By a message that asks for this, with this id, if it has one.
+    /// By a message that asks for this, with this id, if it has one, until its deadline.
     pub(in crate::gateway) fn by(
         call: &Call<'_>,
         id: Option<Bytes>,
-        deadlines: &Deadlines,
+        deadline: Option<Deadline>,
     ) -> Asked {
         let kind = match call.method {
             method::LISTEN => Kind::Subscription,
             _ => Kind::Response,
         };
-        let tool = match call.method {
-            method::CALL => call.name,
-            _ => None,
-        };
-        let deadline = deadlines
-            .of(tool)
-            .filter(|_| kind == Kind::Response && call.is_request)
-            .map(|(limit, max)| Deadline {
-                at: Instant::now() + max,
-                limit,
-                max,
-            });
         Asked { id, kind, deadline }
     }
 

@@ -1,7 +1,7 @@
 //! A refusal as an HTTP response: which status, which body, in which form the client reads it.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -98,6 +98,9 @@ pub fn answer(telling: &Telling, to: &Addressee) -> Response<Bytes> {
     }
     if let Some(seconds) = telling.retry_after {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if let Some(challenge) = &telling.challenge {
+        headers.insert(WWW_AUTHENTICATE, challenge.clone());
     }
     if to.closes || telling.closes {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));

@@ -74,6 +74,19 @@ pub enum HeaderFault {
 }
 
 impl HeaderFault {
+    /// Whether it is about the header of an argument, which the definition of a tool asks for.
+    #[must_use]
+    pub fn is_of_argument(&self) -> bool {
+        let (HeaderFault::Missing { name, .. }
+        | HeaderFault::Repeated { name }
+        | HeaderFault::Malformed { name, .. }
+        | HeaderFault::Mismatch { name, .. }
+        | HeaderFault::Unexpected { name, .. }
+        | HeaderFault::Unchecked { name, .. }
+        | HeaderFault::Legacy { name }) = self;
+        name.starts_with(spelled::PARAM_PREFIX)
+    }
+
     pub(super) fn telling(&self) -> Telling {
         let mismatch = |reason, message| Telling::protocol(reason, code::HEADER_MISMATCH, message);
         match self {

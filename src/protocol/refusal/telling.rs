@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use http::HeaderValue;
 use serde::Serialize;
 
 use crate::protocol::version::Versions;
@@ -39,6 +40,8 @@ pub struct Telling {
     pub allow: Option<&'static str>,
     /// What `Retry-After` says beside it, in seconds.
     pub retry_after: Option<u32>,
+    /// What `WWW-Authenticate` says beside it.
+    pub challenge: Option<HeaderValue>,
     /// Whether the connection ends with it, because its next byte could be anything.
     pub closes: bool,
 }
@@ -77,6 +80,7 @@ impl Telling {
             },
             allow: None,
             retry_after: None,
+            challenge: None,
             closes: false,
         }
     }
@@ -119,6 +123,10 @@ impl Telling {
             retry_after: Some(seconds),
             ..self
         }
+    }
+
+    pub(super) fn challenge(self, challenge: Option<HeaderValue>) -> Telling {
+        Telling { challenge, ..self }
     }
 
     pub(super) fn closes(self) -> Telling {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use http::HeaderValue;
+
 use super::telling::{Telling, quoted};
 
 /// What went wrong behind us. `upstream` is the server's name in the policy.
@@ -25,6 +27,15 @@ pub enum UpstreamFault {
         /// The bound.
         max: Duration,
     },
+    /// It does not give this caller what is needed to judge the call.
+    Refused {
+        /// Its name.
+        upstream: String,
+        /// The status that it refuses with: 401, 403, or 404 for a legacy session that has ended.
+        status: u16,
+        /// What it asks for to sign in.
+        challenge: Option<HeaderValue>,
+    },
     /// An answer that had to be read could not be.
     Unreadable {
         /// Its name.
@@ -37,6 +48,24 @@ pub enum UpstreamFault {
 impl UpstreamFault {
     pub(super) fn telling(&self) -> Telling {
         match self {
+            // By status in every era: it is what clients sign in by, or begin another session.
+            UpstreamFault::Refused {
+                upstream,
+                status,
+                challenge,
+            } => {
+                return Telling::own(
+                    "upstream_refused",
+                    *status,
+                    format!(
+                        "upstream {} does not list its tools to this caller",
+                        quoted(upstream)
+                    ),
+                )
+                .upstream(upstream)
+                .challenge(challenge.clone())
+                .hint("sign in as the server asks, or begin another session");
+            }
             UpstreamFault::Failed { upstream, what, .. } => Telling::own(
                 "upstream_failed",
                 502,
@@ -68,7 +97,9 @@ impl UpstreamFault {
     pub(super) fn detail(&self) -> Option<&str> {
         match self {
             UpstreamFault::Failed { detail, .. } => Some(detail),
-            UpstreamFault::Timeout { .. } | UpstreamFault::Unreadable { .. } => None,
+            UpstreamFault::Timeout { .. }
+            | UpstreamFault::Refused { .. }
+            | UpstreamFault::Unreadable { .. } => None,
         }
     }
 }

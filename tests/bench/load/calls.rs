@@ -55,17 +55,32 @@ pub(crate) fn on_each_connection(
 
 /// Runs one connection to its end; the first failure of the connection itself ends it early.
 fn converse(plan: &Plan, number: u32, wire: &Wire, seen: &mut Seen) -> Result<(), Fault> {
-    let request = [http1::head(plan, plan.body.len()), plan.body.clone()].concat();
+    let mut request = numbered(plan, 0);
     let mut answer = Answer::default();
     let mut timetable = plan.timetable(number);
     while let Some(start) = timetable.next() {
+        if plan.numbered {
+            request = numbered(plan, timetable.number());
+        }
         wire.send(&request)
             .map_err(|error| Fault::Refused(format!("sending: {error}")))?;
-        let fault = answer.read(wire, &plan.expected_body)?;
+        let fault = answer.read(wire, &plan.expected)?;
         seen.latency(start.elapsed());
         if let Some(fault) = fault {
             seen.fault(fault);
         }
     }
     Ok(())
+}
+
+/// The request with this number.
+fn numbered(plan: &Plan, number: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (index, piece) in plan.body.split(|byte| *byte == b'@').enumerate() {
+        if index > 0 {
+            body.extend_from_slice(number.to_string().as_bytes());
+        }
+        body.extend_from_slice(piece);
+    }
+    [http1::head(plan, body.len()), body].concat()
 }

@@ -83,7 +83,7 @@ fn open(plan: &Plan) -> Result<Wire, Fault> {
         }
         bytes.truncate(count);
     }
-    if event == plan.expected_body {
+    if plan.expected.is(&event) {
         return Ok(wire);
     }
     let event = String::from_utf8_lossy(&event);

@@ -1,12 +1,14 @@
 //! HTTP/1.1 as a client: one request at a time on each connection.
 
 use crate::chunked::Chunked;
-use crate::plan::Plan;
+use crate::plan::{Expected, Plan};
 use crate::seen::Fault;
 use crate::wire::Wire;
 
 /// An answer's head and body together stay below this.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// What is read at once.
+const PIECE_BYTES: usize = 16 * 1024;
 
 /// The request's head for a body of `body_bytes`.
 pub(crate) fn head(plan: &Plan, body_bytes: usize) -> Vec<u8> {
@@ -28,7 +30,11 @@ pub(crate) struct Answer {
 impl Answer {
     /// Reads one answer whole; `Ok(Some(…))` says what is wrong with a readable one, `Err` means
     /// that the connection is of no more use.
-    pub(crate) fn read(&mut self, wire: &Wire, expected: &[u8]) -> Result<Option<Fault>, Fault> {
+    pub(crate) fn read(
+        &mut self,
+        wire: &Wire,
+        expected: &Expected,
+    ) -> Result<Option<Fault>, Fault> {
         self.read_head(wire)?;
         let length = self
             .field("content-length")
@@ -43,7 +49,7 @@ impl Answer {
         if !self.is_success() {
             return Ok(Some(self.telling(Fault::Refused, "")));
         }
-        let is_right = &self.bytes[self.body_at..] == expected;
+        let is_right = expected.is(self.body());
         Ok((!is_right).then(|| self.telling(Fault::Wrong, "")))
     }
 
@@ -79,7 +85,7 @@ impl Answer {
     }
 
     fn more(&mut self, wire: &Wire) -> Result<(), Fault> {
-        let mut piece = [0; 4096];
+        let mut piece = [0; PIECE_BYTES];
         let answered = self.bytes.len();
         let count = wire
             .receive(&mut piece)

@@ -352,7 +352,7 @@ impl<'a> Receiver<'a> {
         };
         self.shared.changed.notify_all();
         match start {
-            Some(start) if body == self.plan.expected_body => self.seen.latency(start.elapsed()),
+            Some(start) if self.plan.expected.is(&body) => self.seen.latency(start.elapsed()),
             _ => {
                 let body = String::from_utf8_lossy(&body);
                 let message = format!("stream {stream} was answered with {body}");

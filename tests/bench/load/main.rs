@@ -24,14 +24,16 @@ mod wire;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage:
-  load calls  TARGET [--http2 yes] --connections N (--seconds S [--rate PER_SECOND] | --requests N)
+  load calls  TARGET [--http2 yes] [--numbered yes] --connections N (--seconds S [--rate PER_SECOND] | --requests N)
   load upload TARGET --fill BYTES --connections N (--seconds S | --requests N)
   load events TARGET --connections N
   load hold   TARGET --connections N
   load serve
 TARGET: --address HOST:PORT --headers FILE --body FILE --expect FILE [--tls CERTIFICATE]
+where any number is right for an @ in what is expected
 
-calls   sends the request over and over; over HTTP/2, --streams N at a time on each connection
+calls   sends the request over and over; over HTTP/2, --streams N at a time on each connection;
+        with --numbered over HTTP/1.1, with the number of the request for every @ of the body
 upload  the same, with every @ of the body replaced by BYTES of text
 events  sends it once on each connection and reads the stream of events to its end
 hold    sends it once on each connection, says so once each stream has had its first event, and

@@ -10,7 +10,9 @@ pub(crate) struct Plan {
     /// writes them.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    pub(crate) expected_body: Vec<u8>,
+    pub(crate) expected: Expected,
+    /// Whether each @ of the body stands for the number of the request.
+    pub(crate) numbered: bool,
     pub(crate) fill_bytes: usize,
     pub(crate) connections: u32,
     pub(crate) http2: bool,
@@ -32,7 +34,8 @@ impl Plan {
             address: String::new(),
             headers: Vec::new(),
             body: Vec::new(),
-            expected_body: Vec::new(),
+            expected: Expected::default(),
+            numbered: false,
             fill_bytes: 0,
             connections: 1,
             http2: false,
@@ -64,7 +67,8 @@ impl Plan {
         match name {
             "--headers" => self.headers = headers(&file()?)?,
             "--body" => self.body = file()?,
-            "--expect" => self.expected_body = file()?,
+            "--expect" => self.expected = Expected::new(&file()?),
+            "--numbered" => self.numbered = value == "yes",
             "--fill" => self.fill_bytes = number()? as usize,
             "--connections" => self.connections = number()?.max(1.0) as u32,
             "--streams" => self.streams = number()?.max(1.0) as usize,
@@ -88,7 +92,35 @@ impl Plan {
             gaps: self.rate.map(gaps),
             end: now + self.time,
             due: now,
+            left: 0,
         }
+    }
+}
+
+/// The one right answer; where it has an @, any number is right.
+#[derive(Default)]
+pub(crate) struct Expected {
+    before: Vec<u8>,
+    after: Option<Vec<u8>>,
+}
+
+impl Expected {
+    fn new(text: &[u8]) -> Expected {
+        let mut parts = text.splitn(2, |byte| *byte == b'@').map(<[u8]>::to_vec);
+        Expected {
+            before: parts.next().unwrap_or_default(),
+            after: parts.next(),
+        }
+    }
+
+    /// Whether `body` is the right answer.
+    pub(crate) fn is(&self, body: &[u8]) -> bool {
+        let Some(after) = &self.after else {
+            return body == self.before;
+        };
+        body.strip_prefix(&self.before[..])
+            .and_then(|rest| rest.strip_suffix(&after[..]))
+            .is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
     }
 }
 
@@ -109,6 +141,8 @@ pub(crate) struct Timetable<'a> {
     gaps: Option<Gaps>,
     end: Instant,
     due: Instant,
+    /// How many requests of all connections were left before this one.
+    left: u64,
 }
 
 impl Timetable<'_> {
@@ -117,17 +151,19 @@ impl Timetable<'_> {
         self.gaps.is_some()
     }
 
+    /// The number of the request that [`next`](Self::next) let begin: no other has the same.
+    pub(crate) fn number(&self) -> u64 {
+        self.left
+    }
+
     /// Waits until the next request is due, and gives the moment from which its answer is waited
     /// for; `None` once no more is to be sent.
     pub(crate) fn next(&mut self) -> Option<Instant> {
         let quota = &self.plan.quota;
         let left = |left: u64| left.checked_sub(1);
-        if quota
+        self.left = quota
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left)
-            .is_err()
-        {
-            return None;
-        }
+            .ok()?;
         let mut start = Instant::now();
         if let Some(gaps) = &mut self.gaps {
             self.due += gaps.next();

@@ -43,7 +43,7 @@ fn converse(plan: &Plan, number: u32, wire: &Wire, seen: &mut Seen) -> Result<()
         };
         // A peer that refuses the upload may answer and close before it has read all.
         let sent: Result<(), std::io::Error> = send();
-        let fault = answer.read(wire, &plan.expected_body)?;
+        let fault = answer.read(wire, &plan.expected)?;
         if let Err(error) = sent {
             seen.fault(fault.unwrap_or_else(|| Fault::Wrong(format!("sending: {error}"))));
             return Ok(());

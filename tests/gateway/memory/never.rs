@@ -104,7 +104,7 @@ fn what_two_readers_could_read_differently_passes_and_is_not_kept() {
     for result in [
         format!(r#"{{"ttlMs":60000,{hints}}}"#),
         format!(r#"{{"cacheScope":"private",{hints}}}"#),
-        format!(r#"{{"cacheScope":"private","cache\u0053cope":"public","ttlMs":60000}}"#),
+        r#"{"cacheScope":"private","cache\u0053cope":"public","ttlMs":60000}"#.to_owned(),
         format!(r#"{{"CacheScope":"private",{hints}}}"#),
         format!(r#"{{"prompts":[{{"name":"a","name":"b"}}],{hints}}}"#),
         "[]".to_owned(),

@@ -144,17 +144,30 @@ fn one_that_waits_no_longer_asks_for_itself() {
     let (store, now) = (store(), Instant::now());
     let (sent, _) = tools();
     let first = sent.lead(&store, now);
-    let (late, lucky) = (sent.wait(&store, now), sent.wait(&store, now));
+    let (late, other) = (sent.wait(&store, now), sent.wait(&store, now));
     let Outcome::Lead(alone) = late.give_up() else {
         panic!("it has nothing to wait for");
     };
     assert_eq!(alone.is_alone(), Some(Why::Late));
     assert_eq!(store.flights(), (1, 1), "the others wait for the first");
-    // What it brings may be kept all the same.
+    // What it brings is kept all the same, and given to those that wait.
     alone.keep(now, &public("b")).unwrap();
     assert_eq!(text(&sent.hit(&store, now).entry), "b");
+    let Outcome::Answer(entry) = other.give_up() else {
+        panic!("there is an answer");
+    };
+    assert_eq!(text(&entry), "b");
     drop(first);
-    // What it was told in the last moment is not lost.
+    assert_eq!(store.flights(), (0, 0));
+}
+
+#[test]
+fn what_one_was_told_in_the_last_moment_is_not_lost() {
+    let (store, now) = (store(), Instant::now());
+    let (sent, _) = tools();
+    let first = sent.lead(&store, now);
+    let lucky = sent.wait(&store, now);
+    drop(first);
     let Outcome::Lead(fill) = lucky.give_up() else {
         panic!("it was to take over");
     };

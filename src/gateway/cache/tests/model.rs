@@ -280,6 +280,8 @@ impl World {
                 );
                 assert_eq!(self.leaders(own), 1, "it waits for nobody");
                 self.waiting.push((waiting, caller, target));
+                let waiting = self.waiting.iter().filter(|(_, c, t)| slot(*c, *t) == own);
+                assert!(waiting.count() <= self.policy.waiters_max, "too many wait");
             }
         }
     }

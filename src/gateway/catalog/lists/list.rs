@@ -89,6 +89,12 @@ impl List {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// The tools that are remembered.
+    pub(super) fn tools(&self) -> Vec<Arc<Tool>> {
+        let tools = self.tools.values().map(|known| Arc::clone(&known.tool));
+        tools.collect()
+    }
+
     /// How many tools are remembered.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
@@ -98,7 +104,7 @@ impl List {
     /// The tool of an equal definition, so that it need not be read again.
     pub(super) fn same(&self, definition: &Definition<'_>) -> Option<Arc<Tool>> {
         let tool = &self.tools.get(definition.name)?.tool;
-        (*tool.digest() == definition.digest && tool.is_of_itself()).then(|| Arc::clone(tool))
+        (*tool.digest() == definition.digest && !tool.is_ambiguous()).then(|| Arc::clone(tool))
     }
 
     pub(super) fn tool(&self, name: &str, epoch: u64, now: Instant) -> Knowledge {
@@ -135,7 +141,7 @@ impl List {
     }
 
     /// Takes a page, whose tools are `tools`; one that a page before has in another definition becomes
-    /// invalid.
+    /// invalid. True where all of the list is known with it.
     pub(super) fn learn(
         &mut self,
         page: &Page<'_>,
@@ -143,7 +149,7 @@ impl List {
         belief: Belief,
         tools_max: usize,
         now: Instant,
-    ) {
+    ) -> bool {
         self.none = None;
         let chained = self.continues(page, belief);
         let number = chained.map(|_| self.chains);
@@ -159,7 +165,7 @@ impl List {
             self.remember(tool, definition, belief, number, now);
         }
         let Some((belief, before)) = chained else {
-            return;
+            return false;
         };
         if before == Room::TooLittle {
             room = before;
@@ -171,10 +177,12 @@ impl List {
                     belief,
                     room,
                 });
+                false
             }
             None => {
                 self.tools.retain(|_, known| known.chain == number);
                 self.complete = Some((belief, room));
+                room == Room::Enough
             }
         }
     }
@@ -225,7 +233,7 @@ impl List {
             // pages a list may change.
             let twice =
                 chain.is_some() && known.chain == chain && known.belief.epoch == belief.epoch;
-            if twice && !(same && known.tool.is_of_itself()) {
+            if twice && (!same || known.tool.is_ambiguous()) {
                 *tool = Arc::new(Tool::ambiguous(definition));
                 learned.tool = Arc::clone(tool);
             }
