@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::{Client, Gateway, Policy, Request, Response, Upstream};
 
 /// The address in the start line.
-fn admin_address(gateway: &Gateway) -> Option<SocketAddr> {
+pub(crate) fn admin_address(gateway: &Gateway) -> Option<SocketAddr> {
     gateway.lines().iter().find_map(|line| {
         let (_, behind) = line.split_once("admin on http://")?;
         let end = behind.find(['"', ',', ' ']).unwrap_or(behind.len());

@@ -147,6 +147,11 @@ impl Entry {
         now.saturating_duration_since(self.received)
     }
 
+    /// Whether it came later.
+    pub(super) fn is_newer_than(&self, other: &Entry) -> bool {
+        self.received > other.received
+    }
+
     /// For how long it is still fresh, in milliseconds: what `ttlMs` says when it leaves. A begun
     /// millisecond is left away, so that a chain of caches ends not later than the server said.
     #[must_use]

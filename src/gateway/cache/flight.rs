@@ -244,7 +244,7 @@ impl Fill {
         self.terms.stale.is_some()
     }
 
-    /// Keeps the answer, which was complete at `received`, if it may be kept, and gives it to those
+    /// Keeps the answer, whose age counts from `received`, if it may be kept, and gives it to those
     /// that wait, be it for this one or for another that asks the same. Where it changed while it was fetched, one of them fetches it again; where it may
     /// not be shared, they all do.
     ///

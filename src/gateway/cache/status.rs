@@ -32,7 +32,7 @@ pub(in crate::gateway) enum Why {
     InputRequired,
     /// The answer is longer than what may be kept.
     TooLarge,
-    /// It changed while it was fetched.
+    /// It changed while it was fetched, or a newer answer came.
     Voided,
     /// The answer broke off.
     Truncated,

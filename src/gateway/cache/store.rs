@@ -264,14 +264,18 @@ impl Kept {
             && bytes <= self.capacity.min(u64::from(u32::MAX))
     }
 
-    /// Keeps an entry that was asked for when there had been `purges`. Says whether there was none
-    /// since.
+    /// Keeps an entry that was asked for when there had been `purges`. Says whether it did, because
+    /// there was none since, and no newer answer either.
     pub(super) fn insert(&self, entry: &Arc<Entry>, purges: u64) -> bool {
         // What is in memory may have been asked for since, and stays then.
         if self.purges() != purges {
             return false;
         }
         let key = entry.about().key;
+        let kept = self.entries.get(&key);
+        if kept.is_some_and(|kept| kept.is_newer_than(entry) && kept.holds()) {
+            return false;
+        }
         self.entries.insert(key, entry.clone());
         // Entries beyond the bounds go now, not when the library finds time.
         self.entries.run_pending_tasks();

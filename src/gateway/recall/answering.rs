@@ -35,6 +35,8 @@ pub(in crate::gateway) struct Answering {
     fill: Option<Fill>,
     learning: Option<Learning>,
     follower: Arc<Follower>,
+    /// When it began, where that is what its age counts from.
+    began: Option<Instant>,
     /// Whether it was kept, once that is known; the log learns it too.
     kept: Arc<OnceLock<&'static str>>,
     status: Option<Status>,
@@ -66,6 +68,7 @@ impl Answering {
             fill: None,
             learning: None,
             follower: Arc::clone(follower),
+            began: None,
             kept: Arc::default(),
             status: None,
         }
@@ -175,7 +178,7 @@ impl Answering {
     }
 
     fn settle_stream(
-        self: Box<Self>,
+        mut self: Box<Self>,
         mut response: http::Response<Source>,
         exchange: &mut Exchange,
     ) -> http::Response<Source> {
@@ -186,6 +189,8 @@ impl Answering {
             note(&mut response, status, exchange);
             exchange.storing(Arc::clone(&self.kept));
         }
+        // Its client takes the rest as it likes, and must not make old what others are given.
+        self.began = Some(Instant::now());
         let bytes_max = self.limits.bytes_max;
         relay::read(&mut response, self, bytes_max);
         response
@@ -301,7 +306,7 @@ impl Answering {
                 Err(Why::Error)
             }
             _ => {
-                let kept = fill.keep(now, &Arc::new(response), selection);
+                let kept = fill.keep(self.began.unwrap_or(now), &Arc::new(response), selection);
                 kept.map(|entry| entry.ttl_seconds(now))
             }
         };
