@@ -38,10 +38,10 @@ pub(super) struct Admitted {
     pub(super) wanted: Option<Box<Wanted>>,
 }
 
-/// A request for something that may be kept, or whose answer must be read.
+/// A request for something that may be kept. No other answer leaves otherwise than it came.
 pub(super) struct Wanted {
-    /// What may be kept of it; nothing where its answer is only read.
-    pub(super) kind: Option<Kind>,
+    /// What it asks for.
+    pub(super) kind: Kind,
     /// Its era.
     pub(super) era: Era,
     /// Its version, if it is one that we know.
@@ -56,17 +56,13 @@ impl Wanted {
     /// What `call` wants of `route`, if that is anything of this kind.
     #[must_use]
     pub(super) fn of(call: &Call<'_>, frame: Option<&Frame>, route: &Arc<Route>) -> Option<Wanted> {
-        if !call.is_request {
-            return None;
-        }
-        let kind = Kind::of(call.method, call.era);
-        let view = View::of(call, route);
-        (kind.is_some() || view.demands()).then(|| Wanted {
+        let kind = Kind::of(call.method, call.era).filter(|_| call.is_request)?;
+        Some(Wanted {
             kind,
             era: call.era,
             version: call.version,
             frame: frame.cloned(),
-            view,
+            view: View::of(call, route),
         })
     }
 }

@@ -125,7 +125,7 @@ pub(super) async fn answer(
 fn learning(serving: &Serving, head: &Parts, wanted: &Wanted) -> Option<Learning> {
     let route = &*serving.route;
     let learns = (wanted.era == Era::Modern && route.catalog.enabled) || route.pin.is_some();
-    if wanted.kind != Some(Kind::Tools) || !learns {
+    if wanted.kind != Kind::Tools || !learns {
         return None;
     }
     let cursor = match wanted.frame.as_ref().map(|frame| frame.text(Field::Cursor)) {
@@ -159,7 +159,7 @@ async fn look(
     deadline: Option<tokio::time::Instant>,
 ) -> Found {
     let route = &*serving.route;
-    let (Some(kind), Some(frame)) = (wanted.kind, &wanted.frame) else {
+    let Some(frame) = &wanted.frame else {
         return Found::Nothing(Why::Params);
     };
     let asking = Asking {
@@ -167,7 +167,7 @@ async fn look(
         policy: &route.cache,
         upstream: &route.upstream.name,
         changes: serving.follower.changes(),
-        kind,
+        kind: wanted.kind,
         era: wanted.era,
         version: wanted.version,
         head,
@@ -247,7 +247,7 @@ pub(super) async fn fetch(
     let view = View::of(&call, &serving.route);
     let id = frame.as_ref().and_then(|frame| frame.shared_id());
     let wanted = Wanted {
-        kind: Some(Kind::Tools),
+        kind: Kind::Tools,
         era: call.era,
         version,
         frame,

@@ -100,12 +100,12 @@ impl Accepts {
     #[must_use]
     pub fn of(accept: Option<&HeaderValue>) -> Accepts {
         let accept = accept.and_then(|line| line.to_str().ok()).unwrap_or("*/*");
-        let json = is_acceptable(accept, JSON, "application/*");
-        let stream = is_acceptable(accept, EVENT_STREAM, "text/*");
-        if stream && !json {
-            Accepts::EventStream
-        } else {
+        if is_acceptable(accept, JSON, "application/*")
+            || !is_acceptable(accept, EVENT_STREAM, "text/*")
+        {
             Accepts::Json
+        } else {
+            Accepts::EventStream
         }
     }
 }

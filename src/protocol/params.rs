@@ -9,7 +9,7 @@ use super::lexer::{Container, DEPTH_MAX, Inside, Lexer, Reader, Scalar, Token};
 
 /// Members of an object: their names without escape sequences, and their raw values, in the order of
 /// the names.
-pub type Row<'b> = SmallVec<[(Cow<'b, [u8]>, &'b [u8]); 8]>;
+pub type Row<'b> = SmallVec<[(Cow<'b, [u8]>, &'b [u8]); 4]>;
 
 /// The parameters of one request.
 #[derive(Debug)]
