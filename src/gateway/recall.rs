@@ -90,10 +90,19 @@ pub(super) async fn answer(
         answering.note(&mut answered, &mut inquiry.exchange);
         return answered;
     }
-    // Otherwise it reads on, while the answer passes.
-    let Some(mut answering) = answering else {
-        return answered;
-    };
+    match answering {
+        Some(answering) => or_stale(*answering, answered, inquiry),
+        // It reads on, while the answer passes.
+        None => answered,
+    }
+}
+
+/// What came of fetching an answer, or what memory has in place of it where that failed.
+fn or_stale(
+    mut answering: Answering,
+    mut answered: Result<Response<Source>, Refusal>,
+    inquiry: &mut Inquiry<'_>,
+) -> Result<Response<Source>, Refusal> {
     let upstream = match &answered {
         Ok(response) if response.status().is_success() => return answered,
         Ok(response) if response.status().is_server_error() => Some(response.status().as_u16()),
