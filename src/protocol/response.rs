@@ -325,12 +325,14 @@ impl Response {
         &self.bytes
     }
 
-    /// The memory that the bytes and what was found in them take, in bytes.
+    /// The memory that the bytes and what was found in them take, in bytes, with a choice of the items
+    /// that an [`Edit`] may make.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let found = self.found().map_or(0, |found| {
             let items = found.arrays.iter().flatten().map(|array| array.items.len());
-            size_of::<Found>() + items.sum::<usize>() * size_of::<ItemAt>()
+            let item_bytes = size_of::<ItemAt>() + size_of::<usize>();
+            size_of::<Found>() + items.sum::<usize>() * item_bytes
         });
         size_of::<Response>() + self.bytes.len() + found
     }
