@@ -10,6 +10,7 @@ pub mod media;
 pub mod members;
 pub mod method;
 pub mod param;
+pub mod params;
 pub mod refusal;
 pub mod response;
 pub mod subscription;

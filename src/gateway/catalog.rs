@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use http::header::HOST;
+use http::header::{HOST, HeaderName};
 use http::request::Parts;
 use tokio::time::Instant;
 
@@ -49,22 +49,17 @@ type Turn = tokio::sync::Mutex<()>;
 /// How often all that is known of a server's tools may be doubted at most.
 const DOUBT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Where the lists of a caller may be.
-#[derive(Clone, Copy, Debug)]
-struct Keys {
-    shared: ListKey,
-    own: ListKey,
+/// Whose list it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    /// That of everybody who has any credentials, or none, as the caller has.
+    Everybody,
+    /// That of the caller.
+    Caller,
 }
 
-impl Keys {
-    /// That of a list which everybody may be given who has any credentials, or none, as this caller
-    /// has; or that of its own.
-    fn of(self, is_shared: bool) -> ListKey {
-        match is_shared {
-            true => self.shared,
-            false => self.own,
-        }
-    }
+impl Whose {
+    const ALL: [Whose; 2] = [Whose::Everybody, Whose::Caller];
 }
 
 impl Catalog {
@@ -94,9 +89,9 @@ impl Catalog {
 
     /// The same because a call does not agree with what is known of its tool, which is in one of these
     /// lists.
-    fn doubts_tool(&self, keys: Keys, name: &str, now: Instant) -> bool {
-        let is_doubtful = |is_shared| self.lists.mismatch(keys.of(is_shared), name, now);
-        self.doubts_where(now, || is_doubtful(true) && is_doubtful(false))
+    fn doubts_tool(&self, keys: [ListKey; 2], name: &str, now: Instant) -> bool {
+        let is_doubtful = |key| self.lists.mismatch(key, name, now);
+        self.doubts_where(now, || keys.into_iter().all(is_doubtful))
     }
 
     fn doubts_where(&self, now: Instant, is_doubtful: impl FnOnce() -> bool) -> bool {
@@ -121,8 +116,8 @@ impl Catalog {
         turn
     }
 
-    /// The keys of the lists for whoever sends requests with this head.
-    fn keys(&self, era: Era, version: Option<Version>, head: &Parts) -> Keys {
+    /// The key of a list for whoever sends requests with this head. That of everybody costs less.
+    fn key(&self, whose: Whose, era: Era, version: Option<Version>, head: &Parts) -> ListKey {
         let mut hashers = self.hashers.each_ref().map(BuildHasher::build_hasher);
         // Upstreams are told the host that a request named, and may be several servers by it.
         let authority = head.uri.authority().map(|authority| authority.as_str());
@@ -132,34 +127,35 @@ impl Catalog {
         for hasher in &mut hashers {
             (host, query).hash(hasher);
         }
-        let place = hashers.each_ref().map(Hasher::finish);
-        // A query may be a key as well.
-        let mut is_credentialed = !query.is_empty();
-        for (name, value) in &head.headers {
-            // The arguments of a call are not asked about with its list.
-            let is_argument = name.as_str().starts_with(header::PARAM_PREFIX);
-            if !is_argument && !cache::is_harmless(name.as_str(), era) {
-                is_credentialed = true;
-                for hasher in &mut hashers {
-                    name.hash(hasher);
-                    value.hash(hasher);
+        let mut credentials = head
+            .headers
+            .iter()
+            .filter(|(name, _)| is_credential(name, era));
+        let audience = match whose {
+            // What was given to somebody with credentials is not for those without. A query may be
+            // one as well.
+            Whose::Everybody => u8::from(!query.is_empty() || credentials.next().is_some()),
+            Whose::Caller => {
+                for line in credentials {
+                    hashers.iter_mut().for_each(|hasher| line.hash(hasher));
                 }
+                2
             }
-        }
-        let key = |audience: u8, digests: [u64; 2]| {
-            let mut key = [0; 32];
-            key[0] = u8::from(era == Era::Modern);
-            key[1] = version.map_or(0, |version| version as u8 + 1);
-            key[2] = audience;
-            for (index, digest) in digests.iter().enumerate() {
-                key[16 + 8 * index..24 + 8 * index].copy_from_slice(&digest.to_le_bytes());
-            }
-            ListKey(key.into())
         };
-        Keys {
-            // What was given to somebody with credentials is not for those without.
-            shared: key(u8::from(is_credentialed), place),
-            own: key(2, hashers.each_ref().map(Hasher::finish)),
+        let mut key = [0; 32];
+        key[0] = u8::from(era == Era::Modern);
+        key[1] = version.map_or(0, |version| version as u8 + 1);
+        key[2] = audience;
+        for (index, hasher) in hashers.iter().enumerate() {
+            key[16 + 8 * index..24 + 8 * index].copy_from_slice(&hasher.finish().to_le_bytes());
         }
+        ListKey(key.into())
     }
+}
+
+/// Whether a server may know its caller by this field when it lists its tools. The arguments of a call
+/// are not asked about with its list.
+fn is_credential(name: &HeaderName, era: Era) -> bool {
+    let name = name.as_str();
+    !cache::is_harmless(name, era) && !name.starts_with(header::PARAM_PREFIX)
 }

@@ -62,7 +62,7 @@ pub(super) async fn answer<'g>(
         if cors::is_preflight(&head) {
             inquiry.leave_unread(&head, body, &route.bounds);
             let preflight = cors.preflight(&head, &origin, methods(route));
-            return Ok(preflight.map(|()| Source::Own(None)));
+            return Ok(preflight.map(|()| Source::empty()));
         }
         inquiry.page = Some(Page { cors, origin });
     }
@@ -76,7 +76,7 @@ pub(super) async fn answer<'g>(
             &gateway.drain,
         ));
     }
-    let admitted = if head.method == Method::POST {
+    let mut admitted = if head.method == Method::POST {
         admit_message(gateway, serving, &head, &fields, body, inquiry).await?
     } else {
         inquiry.leave_unread(&head, body, &route.bounds);
@@ -84,11 +84,14 @@ pub(super) async fn answer<'g>(
         let allow = methods(route);
         match head.method {
             Method::GET | Method::DELETE => admit_bodiless(serving, &head, &fields, inquiry)?,
-            Method::OPTIONS => return Ok(refusal::options(allow).map(|()| Source::Own(None))),
+            Method::OPTIONS => return Ok(refusal::options(allow).map(|()| Source::empty())),
             _ => return Err(HttpFault::MethodNotAllowed { allow }.into()),
         }
     };
-    recall::answer(gateway, serving, head, admitted, inquiry).await
+    match admitted.wanted.take() {
+        None => forward(gateway, serving, head, admitted, &mut None, inquiry).await,
+        Some(wanted) => recall::answer(gateway, serving, head, admitted, wanted, inquiry).await,
+    }
 }
 
 /// The route of a request, which its head may take.

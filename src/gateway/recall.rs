@@ -4,6 +4,7 @@
 mod answering;
 mod view;
 
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -37,9 +38,12 @@ use crate::protocol::version::{Era, Version};
 pub(super) use answering::Answering;
 pub(super) use view::{Selection, View};
 
+/// Room for nearly every `Cache-Status`.
+const STATUS_BYTES: usize = 64;
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
-/// Answers what was admitted: from memory where that may be and can be, else from upstream.
+/// Answers what was admitted and `wanted`: from memory where that may be and can be, else from
+/// upstream.
 ///
 /// # Errors
 /// Why there is no answer.
@@ -47,14 +51,16 @@ pub(super) async fn answer(
     gateway: &Running,
     serving: &Serving,
     head: Parts,
-    mut admitted: Admitted,
+    admitted: Admitted,
+    wanted: Box<Wanted>,
     inquiry: &mut Inquiry<'_>,
 ) -> Result<Response<Source>, Refusal> {
-    let Some(wanted) = admitted.wanted.take() else {
-        return pipeline::forward(gateway, serving, head, admitted, &mut None, inquiry).await;
+    let found = look(gateway, serving, &head, &wanted, admitted.deadline()).await;
+    let found = match found {
+        Found::Entry(entry, status, None) => return Ok(from_memory(&entry, status, inquiry)),
+        found => found,
     };
     let wanted = *wanted;
-    let found = look(gateway, serving, &head, &wanted, admitted.deadline()).await;
     let id = inquiry.to.id.clone();
     let learning = learning(serving, &head, &wanted);
     let bytes_max = gateway.store.entry_bytes_max();
@@ -62,7 +68,7 @@ pub(super) async fn answer(
     let answering = answering.learning(learning);
     let answering = match found {
         Found::Entry(entry, status, refresh) => {
-            let response = from_memory(&entry, &answering, status, inquiry)?;
+            let response = from_memory(&entry, status, inquiry);
             if let Some(fill) = refresh {
                 let destination = serving.destination.clone();
                 let (request, ..) = admitted.depart(head, &destination, &inquiry.sender)?;
@@ -73,19 +79,30 @@ pub(super) async fn answer(
         Found::Fill(fill) => answering.keeping(fill),
         Found::Nothing(why) => answering.bypassing(why),
     };
-    if !answering.has_use() {
-        let mut answered =
-            pipeline::forward(gateway, serving, head, admitted, &mut None, inquiry).await;
+    let (unused, mut answering) = match answering.has_use() {
+        true => (None, Some(Box::new(answering))),
+        false => (Some(answering), None),
+    };
+    // Apart, so that an answer from memory does not carry its room.
+    let forwarding = pipeline::forward(gateway, serving, head, admitted, &mut answering, inquiry);
+    let mut answered = Box::pin(forwarding).await;
+    if let Some(answering) = unused {
         answering.note(&mut answered, &mut inquiry.exchange);
         return answered;
     }
-    let mut answering = Some(Box::new(answering));
-    let mut answered =
-        pipeline::forward(gateway, serving, head, admitted, &mut answering, inquiry).await;
-    // Otherwise it reads on, while the answer passes.
-    let Some(mut answering) = answering else {
-        return answered;
-    };
+    match answering {
+        Some(answering) => or_stale(*answering, answered, inquiry),
+        // It reads on, while the answer passes.
+        None => answered,
+    }
+}
+
+/// What came of fetching an answer, or what memory has in place of it where that failed.
+fn or_stale(
+    mut answering: Answering,
+    mut answered: Result<Response<Source>, Refusal>,
+    inquiry: &mut Inquiry<'_>,
+) -> Result<Response<Source>, Refusal> {
     let upstream = match &answered {
         Ok(response) if response.status().is_success() => return answered,
         Ok(response) if response.status().is_server_error() => Some(response.status().as_u16()),
@@ -104,7 +121,11 @@ pub(super) async fn answer(
         }
         Some(stale) => {
             let ttl = stale.ttl_seconds(Instant::now());
-            from_memory(&stale, &answering, Status::Stale { ttl, upstream }, inquiry)
+            Ok(from_memory(
+                &stale,
+                Status::Stale { ttl, upstream },
+                inquiry,
+            ))
         }
     }
 }
@@ -338,30 +359,31 @@ async fn refusal_in(
 const LIST_TOOLS: &str = "tools/list";
 
 /// The answer to this request that an entry holds.
-fn from_memory(
-    entry: &Entry,
-    answering: &Answering,
-    status: Status,
-    inquiry: &mut Inquiry<'_>,
-) -> Result<Response<Source>, Refusal> {
+fn from_memory(entry: &Entry, status: Status, inquiry: &mut Inquiry<'_>) -> Response<Source> {
     let id = inquiry.to.id.as_deref();
-    let message = answering.remembered(entry, id)?;
+    let ttl_ms = entry.ttl_ms(Instant::now());
+    let message = View::leave(entry.response(), entry.selection(), id, Some(ttl_ms));
     let (form, body) = match Accepts::of(inquiry.to.accept.as_ref()) {
-        Accepts::Json => (media::JSON, message),
-        Accepts::EventStream => (media::EVENT_STREAM, Bytes::from(event::message(&message))),
+        Accepts::Json => (media::JSON, Source::own(message)),
+        Accepts::EventStream => {
+            let event = Bytes::from(event::message(&message.whole()));
+            (media::EVENT_STREAM, Source::own(event))
+        }
     };
-    let mut response = Response::new(Source::Own(Some(body)));
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(form));
     note(&mut response, status, &mut inquiry.exchange);
-    Ok(response)
+    response
 }
 
 /// Says in an answer and in the log what memory had to do with it.
 fn note(response: &mut Response<Source>, status: Status, exchange: &mut Exchange) {
     told(status, exchange);
     // Of words and numbers of ours, and so a value.
-    if let Ok(value) = HeaderValue::try_from(status.to_string()) {
+    let mut text = String::with_capacity(STATUS_BYTES);
+    let _ = write!(text, "{status}");
+    if let Ok(value) = HeaderValue::try_from(text) {
         response.headers_mut().append(CACHE_STATUS, value);
     }
 }

@@ -31,6 +31,7 @@ use crate::observe::{End, Exchange};
 use crate::policy::plan::{Route, StreamEnd};
 use crate::protocol::header;
 use crate::protocol::media;
+use crate::protocol::response::Pieces;
 use crate::protocol::version::Era;
 
 pub(super) use self::asked::{Asked, Deadline};
@@ -45,10 +46,25 @@ const NO: HeaderValue = HeaderValue::from_static("no");
     reason = "nearly every answer is the upstream's, and would pay for a box"
 )]
 pub(super) enum Source {
-    /// An answer of our own; the option empties as it is sent.
-    Own(Option<Bytes>),
+    /// An answer of our own, of which this is left.
+    Own(Left),
     /// The upstream's answer.
     Upstream(Flow),
+}
+
+/// What is left of an answer of our own.
+pub(super) type Left = <Pieces as IntoIterator>::IntoIter;
+
+impl Source {
+    /// An answer of our own, without a body.
+    pub(super) fn empty() -> Source {
+        Source::own(Pieces::default())
+    }
+
+    /// An answer of our own with this body.
+    pub(super) fn own(body: impl Into<Pieces>) -> Source {
+        Source::Own(body.into().into_iter())
+    }
 }
 
 /// Why an answer broke off after its head.
@@ -138,7 +154,7 @@ impl Body for Outgoing {
     ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
         let this = &mut *self;
         let data = match &mut this.source {
-            Source::Own(whole) => whole.take(),
+            Source::Own(left) => left.next(),
             Source::Upstream(flow) => match ready!(flow.poll(cx)).transpose() {
                 Ok(data) => data,
                 Err(fault) => {
@@ -159,14 +175,17 @@ impl Body for Outgoing {
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
-            Source::Own(whole) => whole.is_none(),
+            Source::Own(left) => left.as_slice().is_empty(),
             Source::Upstream(flow) => flow.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::Own(whole) => SizeHint::with_exact(whole.as_ref().map_or(0, Bytes::len) as u64),
+            Source::Own(left) => {
+                let bytes: usize = left.as_slice().iter().map(Bytes::len).sum();
+                SizeHint::with_exact(bytes as u64)
+            }
             Source::Upstream(flow) => flow.size_hint(),
         }
     }

@@ -167,7 +167,10 @@ impl listener::Serve for Gateway {
                 let detail = refusal.detail().or(telling.subject());
                 exchange.refused(telling.reason, detail.map(str::to_owned));
                 // A body that HEAD does not want would never be asked for, and so never end.
-                refusal::answer(&telling, &to).map(|body| Source::Own(wants_body.then_some(body)))
+                refusal::answer(&telling, &to).map(|body| match wants_body {
+                    true => Source::own(body),
+                    false => Source::empty(),
+                })
             }
         };
         if let Some(Page { cors, origin }) = page {

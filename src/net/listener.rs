@@ -44,6 +44,10 @@ const PEER_PROBE_INTERVAL: Duration = Duration::from_secs(15);
 const PEER_PROBES: u32 = 4;
 /// How much the system takes of an answer beyond what it can send at once.
 const UNSENT_BYTES_MAX: u32 = 128 << 10;
+/// How much the system holds of what a client has not taken. It says that a client has taken
+/// something only once a third of this is free again: with the megabytes that it may grow to by
+/// itself, a client that reads steadily and slowly would look like one that takes nothing.
+const SEND_BUFFER_BYTES: usize = 128 << 10;
 
 /// Whom a connection leads to, and over what.
 #[derive(Clone, Debug)]
@@ -185,6 +189,7 @@ fn prepare(listener: &TcpListener) {
     let socket = SockRef::from(listener);
     let _ = socket.set_tcp_keepalive(&probing);
     let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
+    let _ = socket.set_send_buffer_size(SEND_BUFFER_BYTES);
 }
 
 impl<V: Serve> Intake<V> {
@@ -378,6 +383,9 @@ mod tests {
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), PEER_IDLE);
         assert_eq!(socket.tcp_notsent_lowat().unwrap(), UNSENT_BYTES_MAX);
+        // Linux doubles it, for what it keeps beside the bytes.
+        let send_buffer = socket.send_buffer_size().unwrap();
+        assert!([SEND_BUFFER_BYTES, 2 * SEND_BUFFER_BYTES].contains(&send_buffer));
         assert_eq!(socket.tcp_keepalive_retries().unwrap(), PEER_PROBES);
         drop(client);
     }

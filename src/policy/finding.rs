@@ -170,14 +170,26 @@ fn url_secret_at(text: &str) -> Option<usize> {
 /// Where the value of a key begins whose name says that it is a credential. No key of a policy takes
 /// one as it is, so it is a slip, and a slip must not end up in the log of a build.
 fn keyed_secret_at(line: &str) -> Option<usize> {
-    const WORDS: [&str; 7] = [
+    const WORDS: [&str; 19] = [
         "secret",
         "token",
         "passw",
+        "passphrase",
+        "pass-word",
+        "pass_word",
+        "pwd",
         "credential",
         "api_key",
         "api-key",
         "apikey",
+        "access_key",
+        "accesskey",
+        "private_key",
+        "authorization",
+        "bearer",
+        "basic",
+        "cookie",
+        "jwt",
     ];
     let lower = line.to_ascii_lowercase();
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');

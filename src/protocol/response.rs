@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use edit::Edit;
+pub use edit::{Edit, Pieces};
 pub use notification::{Granted, Notification};
 
 use super::members::Members;
@@ -325,14 +325,12 @@ impl Response {
         &self.bytes
     }
 
-    /// The memory that the bytes and what was found in them take, in bytes, with a choice of the items
-    /// that an [`Edit`] may make.
+    /// The memory that the bytes and what was found in them take, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let found = self.found().map_or(0, |found| {
             let items = found.arrays.iter().flatten().map(|array| array.items.len());
-            let item_bytes = size_of::<ItemAt>() + size_of::<usize>();
-            size_of::<Found>() + items.sum::<usize>() * item_bytes
+            size_of::<Found>() + items.sum::<usize>() * size_of::<ItemAt>()
         });
         size_of::<Response>() + self.bytes.len() + found
     }
@@ -408,9 +406,9 @@ impl Response {
     }
 
     /// The bytes with single values replaced; all others are those that came. Where nothing changes
-    /// they are shared, else they are put together in one allocation.
+    /// they are shared, and long runs of them always are; the rest is put together.
     #[must_use]
-    pub fn edited(&self, edit: &Edit<'_>) -> Bytes {
+    pub fn edited(&self, edit: &Edit<'_>) -> Pieces {
         edit::edited(self, edit)
     }
 

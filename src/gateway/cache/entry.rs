@@ -1,7 +1,7 @@
 //! An answer that is kept.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::audience::Audience;
@@ -87,7 +87,7 @@ impl About {
 #[derive(Debug)]
 pub(in crate::gateway) struct Entry {
     response: Arc<Response>,
-    selection: OnceLock<Selection>,
+    selection: Selection,
     about: Arc<About>,
     received: Instant,
     ttl: Duration,
@@ -99,10 +99,11 @@ pub(in crate::gateway) struct Entry {
 }
 
 impl Entry {
-    /// An answer that came at `received`, is fresh for `ttl` and of use for `stale` beyond that
+    /// An answer of which `selection` leaves, that came at `received`, is fresh for `ttl` and of use for `stale` beyond that
     /// while its server fails, and stands so to changes.
     pub(super) fn new(
         response: Arc<Response>,
+        selection: Selection,
         about: Arc<About>,
         received: Instant,
         ttl: Duration,
@@ -111,7 +112,7 @@ impl Entry {
     ) -> Entry {
         Entry {
             response,
-            selection: OnceLock::new(),
+            selection,
             about,
             received,
             ttl,
@@ -128,9 +129,9 @@ impl Entry {
         &self.response
     }
 
-    /// What of it leaves, once that has been decided.
+    /// What of it leaves.
     #[must_use]
-    pub(in crate::gateway) fn selection(&self) -> &OnceLock<Selection> {
+    pub(in crate::gateway) fn selection(&self) -> &Selection {
         &self.selection
     }
 
@@ -177,7 +178,10 @@ impl Entry {
     /// The bytes that it takes, what describes it included.
     #[must_use]
     pub(in crate::gateway) fn held_bytes(&self) -> usize {
-        OVERHEAD_BYTES + self.response.held_bytes() + self.about.held_bytes()
+        OVERHEAD_BYTES
+            + self.response.held_bytes()
+            + self.selection.held_bytes()
+            + self.about.held_bytes()
     }
 
     /// How many requests it has answered from memory.
@@ -251,6 +255,7 @@ mod tests {
         let standing = Standing::from_now(&Arc::new(Changes::default()));
         Entry::new(
             Arc::new(response),
+            Selection::default(),
             Arc::new(about),
             received,
             ttl,

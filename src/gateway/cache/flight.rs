@@ -17,6 +17,7 @@ use super::entry::{About, Entry};
 use super::key::{Key, Question};
 use super::status::Why;
 use super::store::Kept;
+use crate::gateway::recall::Selection;
 use crate::policy::plan::LegacyCache;
 use crate::protocol::response::{Response, Scope};
 
@@ -247,7 +248,8 @@ impl Fill {
     /// that wait, be it for this one or for another that asks the same. Where it changed while it was fetched, one of them fetches it again; where it may
     /// not be shared, they all do.
     ///
-    /// The answer's bytes must have a buffer of their own, since all of that is kept.
+    /// `selection` is what of it leaves, whoever is given it. The answer's bytes must have a buffer of
+    /// their own, since all of that is kept.
     ///
     /// # Errors
     /// Why it was not kept.
@@ -255,6 +257,7 @@ impl Fill {
         mut self,
         received: Instant,
         response: &Arc<Response>,
+        selection: Selection,
     ) -> Result<Arc<Entry>, Why> {
         let ttl = match self.terms.ttl(response) {
             Ok(ttl) => ttl,
@@ -265,7 +268,8 @@ impl Fill {
         };
         let Terms { about, kept, .. } = self.terms.clone();
         let (stale, standing) = (self.terms.stale_if_error, self.standing.clone());
-        let entry = Entry::new(response.clone(), about, received, ttl, stale, standing);
+        let response = response.clone();
+        let entry = Entry::new(response, selection, about, received, ttl, stale, standing);
         if !kept.has_room_for(&entry) {
             self.unshareable(received, Why::TooLarge);
             return Err(Why::TooLarge);

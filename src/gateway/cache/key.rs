@@ -13,7 +13,7 @@ use super::status::Why;
 use crate::policy::plan::{Cache, LegacyCache};
 use crate::protocol::canonical::{Digest, Numbers, canonical};
 use crate::protocol::frame::{Field, Frame, Text};
-use crate::protocol::members::Members;
+use crate::protocol::params::{Params, Row};
 use crate::protocol::version::{Era, Version};
 
 /// Room that the usual request's key does not outgrow while it is put together.
@@ -177,11 +177,11 @@ impl Preimage {
 
     /// A value in the form that all ways to write it have. Numbers stay as they are written: those
     /// that one server takes for equal may not be to another.
-    fn json(&mut self, raw: &str) -> Option<()> {
-        let is_plain = !raw.starts_with(['{', '[']) && !raw.contains('\\');
+    fn json(&mut self, raw: &[u8]) -> Option<()> {
+        let is_plain = !raw.starts_with(b"{") && !raw.starts_with(b"[") && !raw.contains(&b'\\');
         match is_plain {
-            true => self.part(raw.as_bytes()),
-            false => self.part(&canonical(raw.as_bytes(), Numbers::AsWritten).ok()?),
+            true => self.part(raw),
+            false => self.part(&canonical(raw, Numbers::AsWritten).ok()?),
         }
         Some(())
     }
@@ -201,50 +201,37 @@ impl Preimage {
 
     /// The parameters in `body`, without those that no answer depends on; the cursor of a list is
     /// not put in but given back, raw.
-    fn params<'b>(&mut self, body: &'b [u8], kind: Kind) -> Option<Option<&'b str>> {
-        let message = Members::read(body).ok()?;
-        let params = members(message.of("params"))?;
-        let is_cursor = |name: &str| kind.is_list() && name == "cursor";
-        self.members(&params, |name| name == "_meta" || is_cursor(name))?;
-        self.members(&members(params.of("_meta"))?, says_nothing)?;
-        Some(
-            params
-                .iter()
-                .find_map(|(name, raw)| is_cursor(name).then_some(raw)),
-        )
+    fn params<'b>(&mut self, body: &'b [u8], kind: Kind) -> Option<Option<&'b [u8]>> {
+        let params = Params::read(body)?;
+        let is_cursor = |name: &[u8]| kind.is_list() && name == b"cursor";
+        self.members(&params.members, is_cursor)?;
+        self.members(&params.meta, says_nothing)?;
+        let mut members = params.members.iter();
+        Some(members.find_map(|(name, raw)| is_cursor(name).then_some(*raw)))
     }
 
-    fn members(&mut self, members: &Members<'_>, is_left_out: impl Fn(&str) -> bool) -> Option<()> {
-        let mut rest: Vec<_> = members
-            .iter()
-            .filter(|(name, _)| !is_left_out(name))
-            .collect();
-        rest.sort_unstable_by_key(|(name, _)| *name);
-        self.count(rest.len());
-        for (name, raw) in rest {
-            self.part(name.as_bytes());
+    fn members(&mut self, row: &Row<'_>, is_left_out: impl Fn(&[u8]) -> bool) -> Option<()> {
+        let rest = || row.iter().filter(|(name, _)| !is_left_out(name));
+        self.count(rest().count());
+        for (name, raw) in rest() {
+            self.part(name);
             self.json(raw)?;
         }
         Some(())
     }
 }
 
-/// The members of an object that may be missing.
-fn members(raw: Option<&str>) -> Option<Members<'_>> {
-    Members::read(raw.unwrap_or("{}").as_bytes()).ok()
-}
-
 /// Whether no answer depends on what `_meta` says under this name. The list is closed: everything
 /// else is a part of the question.
-fn says_nothing(name: &str) -> bool {
+fn says_nothing(name: &[u8]) -> bool {
     matches!(
         name,
-        "progressToken"
-            | "io.modelcontextprotocol/clientInfo"
-            | "io.modelcontextprotocol/logLevel"
-            | "traceparent"
-            | "tracestate"
-            | "baggage"
+        b"progressToken"
+            | b"io.modelcontextprotocol/clientInfo"
+            | b"io.modelcontextprotocol/logLevel"
+            | b"traceparent"
+            | b"tracestate"
+            | b"baggage"
     )
 }
 

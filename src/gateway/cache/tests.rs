@@ -8,6 +8,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request};
 
 use super::*;
+use crate::gateway::recall::Selection;
 use crate::policy::plan::{self, LegacyCache, LegacyScope, Memory};
 use crate::protocol::frame::{self, Bounds, Frame, Paths};
 use crate::protocol::response::{Message, Response};

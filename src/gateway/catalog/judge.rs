@@ -9,8 +9,9 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::Whose;
 use super::learning::Learning;
-use super::lists::Knowledge;
+use super::lists::{Knowledge, ListKey};
 use super::tool::Tool;
 use crate::gateway::cache::Change;
 use crate::gateway::inquiry::Inquiry;
@@ -117,7 +118,11 @@ impl Calling<'_> {
         // The tool may have changed since its list was read; then it is judged by what it is now.
         let name = tool.name();
         let catalog = &self.serving.catalog;
-        if !catalog.doubts_tool(self.keys(), name, Instant::now()) {
+        if !catalog.doubts_tool(
+            Whose::ALL.map(|whose| self.key(whose)),
+            name,
+            Instant::now(),
+        ) {
             return Err(fault.into());
         }
         self.serving.follower.changes().changed(Change::Tools);
@@ -176,17 +181,17 @@ impl Calling<'_> {
         Ok(annotations.agree(&found, &self.head.headers, bounds.name_bytes_max, supplies))
     }
 
-    fn keys(&self) -> super::Keys {
+    fn key(&self, whose: Whose) -> ListKey {
         let Call { era, version, .. } = self.call;
-        self.serving.catalog.keys(era, version, self.head)
+        self.serving.catalog.key(whose, era, version, self.head)
     }
 
     fn known(&self, name: &str) -> Knowledge {
-        let (keys, now) = (self.keys(), Instant::now());
+        let now = Instant::now();
         let epoch = self.serving.follower.changes().tools();
         let lists = &self.serving.catalog.lists;
-        match lists.tool(keys.of(true), name, epoch, now) {
-            Knowledge::Unknown => lists.tool(keys.of(false), name, epoch, now),
+        match lists.tool(self.key(Whose::Everybody), name, epoch, now) {
+            Knowledge::Unknown => lists.tool(self.key(Whose::Caller), name, epoch, now),
             known => known,
         }
     }
@@ -195,7 +200,7 @@ impl Calling<'_> {
     /// time that the call has.
     async fn learn(&self, name: &str, sender: &Sender) -> Result<Knowledge, Refusal> {
         let route = &*self.serving.route;
-        let turn = self.serving.catalog.turn(self.keys().of(false));
+        let turn = self.serving.catalog.turn(self.key(Whose::Caller));
         let learning = async {
             // Whoever has waited too long goes beside the others.
             let _turn = timeout(route.cache.wait_timeout, turn.lock()).await;
@@ -319,7 +324,7 @@ impl Calling<'_> {
         let age = self.serving.route.catalog.max_age;
         catalog
             .lists
-            .no_list(self.keys().of(false), epoch, age, Instant::now());
+            .no_list(self.key(Whose::Caller), epoch, age, Instant::now());
         Ok(Knowledge::NoList)
     }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 use http::request::Parts;
 use tokio::time::Instant;
 
-use super::lists::{self, Page};
+use super::lists::{self, ListKey, Page};
 use super::tool::Definition;
-use super::{Catalog, Keys};
+use super::{Catalog, Whose};
 use crate::gateway::serving::Serving;
 use crate::observe::{Level, Log};
 use crate::policy::pin::{self, Difference, OnChange, Standing};
@@ -23,7 +23,8 @@ use crate::protocol::version::{Era, Version};
 pub(in crate::gateway) struct Learning {
     catalog: Arc<Catalog>,
     route: Arc<Route>,
-    keys: Keys,
+    /// The key of the list if it is for everybody, and if it is for the caller alone.
+    keys: [ListKey; 2],
     era: Era,
     cursor: Option<String>,
     /// The number of changes that the upstream had told of.
@@ -56,7 +57,7 @@ impl Learning {
         Learning {
             catalog: Arc::clone(&serving.catalog),
             route: Arc::clone(&serving.route),
-            keys: serving.catalog.keys(era, version, head),
+            keys: Whose::ALL.map(|whose| serving.catalog.key(whose, era, version, head)),
             era,
             cursor,
             epoch: serving.follower.changes().tools(),
@@ -85,7 +86,7 @@ impl Learning {
                 digest: *digest,
             })
             .collect();
-        let (shared, ttl_ms) = match response.hints() {
+        let (is_shared, ttl_ms) = match response.hints() {
             Ok(hints) => (hints.scope == Scope::Public, hints.ttl_ms),
             Err(_) => (false, 0),
         };
@@ -99,10 +100,10 @@ impl Learning {
             ttl: Duration::from_millis(ttl_ms).min(self.route.cache.max_ttl),
             epoch: self.epoch,
         };
-        let learned = self
-            .catalog
-            .lists
-            .learn(self.keys.of(shared), &page, Instant::now());
+        let learned =
+            self.catalog
+                .lists
+                .learn(self.keys[usize::from(!is_shared)], &page, Instant::now());
         for ((index, ..), tool) in named.iter().zip(&learned.tools) {
             stays[*index] = self.era == Era::Legacy || tool.annotations().is_ok();
         }

@@ -142,27 +142,6 @@ impl Answering {
         stale
     }
 
-    /// What leaves of an answer in memory, to the request with this id.
-    ///
-    /// # Errors
-    /// [`UpstreamFault::Unreadable`]
-    pub(in crate::gateway) fn remembered(
-        &self,
-        entry: &Entry,
-        id: Option<&[u8]>,
-    ) -> Result<Bytes, Refusal> {
-        let response = entry.response();
-        let selection = match entry.selection().get() {
-            Some(selection) => selection,
-            None => {
-                let selection = self.select(response).map_err(|_| self.fault(UNREADABLE))?;
-                entry.selection().get_or_init(|| selection)
-            }
-        };
-        let ttl_ms = entry.ttl_ms(Instant::now());
-        Ok(View::leave(response, selection, id, Some(ttl_ms)))
-    }
-
     /// The answer is an error that leaves nothing to be served.
     pub(in crate::gateway) fn refused(&mut self) {
         self.unshareable(Why::Error);
@@ -290,7 +269,7 @@ impl Answering {
         };
         let leaving = match selection.is_whole() {
             true => Leaving::AsItCame,
-            false => Leaving::Otherwise(View::leave(&response, &selection, None, None)),
+            false => Leaving::Otherwise(View::leave(&response, &selection, None, None).whole()),
         };
         self.keep(response, selection);
         leaving
@@ -326,13 +305,10 @@ impl Answering {
                 fill.cursor_invalid(now);
                 Err(Why::Error)
             }
-            _ => match fill.keep(self.began.unwrap_or(now), &Arc::new(response)) {
-                Ok(entry) => {
-                    entry.selection().get_or_init(|| selection);
-                    Ok(entry.ttl_seconds(now))
-                }
-                Err(why) => Err(why),
-            },
+            _ => {
+                let kept = fill.keep(self.began.unwrap_or(now), &Arc::new(response), selection);
+                kept.map(|entry| entry.ttl_seconds(now))
+            }
         };
         if kept.is_ok() && self.era == Era::Modern {
             self.follower.begin();

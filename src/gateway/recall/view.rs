@@ -3,14 +3,12 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::gateway::answer::Limits;
 use crate::gateway::message::Call;
 use crate::policy::pin::OnChange;
 use crate::policy::plan::{Order, Route};
 use crate::protocol::method;
-use crate::protocol::response::{Edit, Item, List, Response};
+use crate::protocol::response::{Edit, Item, List, Pieces, Response};
 use crate::protocol::version::{Era, Version, Versions};
 
 /// How answers to one method leave a route.
@@ -41,6 +39,14 @@ pub(in crate::gateway) struct Selection {
 }
 
 impl Selection {
+    /// The memory that it takes beside its own room, in bytes.
+    #[must_use]
+    pub(in crate::gateway) fn held_bytes(&self) -> usize {
+        let items = self.items.as_ref();
+        let items = items.map_or(0, |(_, items)| size_of_val::<[usize]>(items));
+        items + self.versions.as_ref().map_or(0, |raw| raw.len())
+    }
+
     /// Whether all of the answer leaves as it came.
     #[must_use]
     pub(in crate::gateway) fn is_whole(&self) -> bool {
@@ -172,7 +178,7 @@ impl View {
         selection: &Selection,
         id: Option<&[u8]>,
         ttl_ms: Option<u64>,
-    ) -> Bytes {
+    ) -> Pieces {
         let items = selection.items.as_ref();
         let items = items.map(|(list, stay)| (*list, &**stay));
         response.edited(&Edit {

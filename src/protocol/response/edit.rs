@@ -1,6 +1,6 @@
 //! What changes in a response on its way out.
 
-use std::iter;
+use std::{iter, mem};
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -33,28 +33,98 @@ enum New<'a> {
 /// edit, and for each list.
 type Changes<'a> = SmallVec<[(Span, New<'a>); 8]>;
 
-pub(super) fn edited(response: &Response, edit: &Edit<'_>) -> Bytes {
+/// A run of unchanged bytes from this length on is shared rather than copied: a piece more costs
+/// about as much on its way out.
+const SHARED_BYTES_MIN: usize = 4096;
+/// Room for what is usually copied: the ends of a response, with its id and how long it is fresh.
+const COPIED_BYTES: usize = 256;
+
+/// The bytes of an edited response, in the pieces that they leave in.
+#[derive(Clone, Debug, Default)]
+pub struct Pieces(SmallVec<[Bytes; 3]>);
+
+impl Pieces {
+    /// All in one, which is put together where there are several.
+    #[must_use]
+    pub fn whole(mut self) -> Bytes {
+        match &mut self.0[..] {
+            [] => Bytes::new(),
+            [only] => mem::take(only),
+            several => several.concat().into(),
+        }
+    }
+}
+
+impl From<Bytes> for Pieces {
+    fn from(whole: Bytes) -> Pieces {
+        Pieces(SmallVec::from_iter([whole]))
+    }
+}
+
+impl IntoIterator for Pieces {
+    type Item = Bytes;
+    type IntoIter = smallvec::IntoIter<[Bytes; 3]>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// Pieces as they come: what is copied is put together until something is shared.
+struct Joining<'a> {
+    bytes: &'a Bytes,
+    pieces: SmallVec<[Bytes; 3]>,
+    copied: Vec<u8>,
+}
+
+impl Joining<'_> {
+    fn copy(&mut self, bytes: &[u8]) {
+        if self.copied.is_empty() {
+            self.copied.reserve(COPIED_BYTES.max(bytes.len()));
+        }
+        self.copied.extend_from_slice(bytes);
+    }
+
+    fn unchanged(&mut self, span: Span) {
+        match span.len() < SHARED_BYTES_MIN {
+            true => self.copy(&self.bytes[span]),
+            false => {
+                self.end_copied();
+                self.pieces.push(self.bytes.slice(span));
+            }
+        }
+    }
+
+    fn end_copied(&mut self) {
+        if !self.copied.is_empty() {
+            self.pieces.push(mem::take(&mut self.copied).into());
+        }
+    }
+}
+
+pub(super) fn edited(response: &Response, edit: &Edit<'_>) -> Pieces {
     let bytes = &response.bytes;
     let mut ttl_ms = itoa::Buffer::new();
     let ttl_ms = edit.ttl_ms.map(|number| ttl_ms.format(number).as_bytes());
     let mut changes = changes(response, edit, ttl_ms);
     if changes.is_empty() {
-        return bytes.clone();
+        return bytes.clone().into();
     }
     changes.sort_unstable_by_key(|(span, _)| span.start);
-    let removed: usize = changes.iter().map(|(span, _)| span.len()).sum();
-    let added = changes.iter().flat_map(|(_, new)| new.pieces(bytes));
-    let length = bytes.len() - removed + added.map(<[u8]>::len).sum::<usize>();
-    let mut edited = Vec::with_capacity(length);
+    let mut joining = Joining {
+        bytes,
+        pieces: SmallVec::new(),
+        copied: Vec::new(),
+    };
     let mut done = 0;
     for (span, new) in &changes {
-        edited.extend_from_slice(&bytes[done..span.start]);
-        new.pieces(bytes)
-            .for_each(|piece| edited.extend_from_slice(piece));
+        joining.unchanged(done..span.start);
+        new.pieces(bytes).for_each(|piece| joining.copy(piece));
         done = span.end;
     }
-    edited.extend_from_slice(&bytes[done..]);
-    Bytes::from(edited)
+    joining.unchanged(done..bytes.len());
+    joining.end_copied();
+    Pieces(joining.pieces)
 }
 
 /// What really changes.

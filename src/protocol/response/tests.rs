@@ -68,10 +68,12 @@ fn an_id_is_whatever_stands_there() {
         let response = response(&format!(r#"{{"result":{{}} , "id" : {id} }}"#));
         assert_eq!(response.id(), Some(id.as_bytes()));
         assert_eq!(
-            response.edited(&Edit {
-                id: Some(b"7"),
-                ..Edit::default()
-            }),
+            response
+                .edited(&Edit {
+                    id: Some(b"7"),
+                    ..Edit::default()
+                })
+                .whole(),
             r#"{"result":{} , "id" : 7 }"#
         );
     }
@@ -298,7 +300,10 @@ fn what_is_not_there_is_not_added_and_what_does_not_change_is_shared() {
         response(r#"{"error":{}}"#),
     ];
     for response in without {
-        assert_eq!(response.edited(&edit).as_ptr(), response.bytes().as_ptr());
+        assert_eq!(
+            response.edited(&edit).whole().as_ptr(),
+            response.bytes().as_ptr()
+        );
     }
     let all = result(r#""tools":[1 , 2]"#);
     let chosen: &[usize] = &[0, 1];
@@ -306,7 +311,7 @@ fn what_is_not_there_is_not_added_and_what_does_not_change_is_shared() {
         items: &[(List::Tools, chosen), (List::Prompts, &[])],
         ..Edit::default()
     };
-    assert_eq!(all.edited(&edit), all.bytes());
+    assert_eq!(all.edited(&edit).whole(), all.bytes());
 }
 
 #[test]
@@ -324,14 +329,14 @@ fn the_edited_bytes() {
     };
     let after = r#"{ "result":{"tools" : [{"name" : "a"},{"name":"b"}],"x":1.0,"ttlMs": 29 ,
         "prompts":[],"cacheScope":"private","supportedVersions":["1"]}, "id":17}"#;
-    assert_eq!(before.edited(&edit), after);
+    assert_eq!(before.edited(&edit).whole(), after);
     let scopeless = result(r#""cacheScope":["?"]"#);
     let edit = Edit {
         private: true,
         ..Edit::default()
     };
     assert_eq!(
-        scopeless.edited(&edit),
+        scopeless.edited(&edit).whole(),
         r#"{"jsonrpc":"2.0","id":1,"result":{"cacheScope":"private"}}"#
     );
 }

@@ -69,7 +69,7 @@ impl Failing {
         Failing { stage, does }
     }
 
-    fn does_now(&self, does: u16) {
+    fn turns_to(&self, does: u16) {
         self.does.store(does, Ordering::SeqCst);
     }
 }
@@ -111,7 +111,7 @@ fn a_server_that_fails_is_made_up_for() {
         let failing = Failing::new(SHORT, json!({"stale_if_error": "1m"}));
         failing.stage.stores(what, &request());
         sleep(PAUSE);
-        failing.does_now(does);
+        failing.turns_to(does);
         for id in ["2", "\"three\""] {
             let before = failing.stage.fetched();
             let told = failing.stage.tell(&request().id(id));
@@ -124,7 +124,7 @@ fn a_server_that_fails_is_made_up_for() {
             );
         }
         // And once it is there again, its answer counts.
-        failing.does_now(GOOD);
+        failing.turns_to(GOOD);
         let told = failing.stage.tell(&request());
         told.is(what, "miss", Some("stored"));
         assert_eq!(
@@ -202,7 +202,7 @@ fn a_refusal_is_an_answer() {
         let failing = Failing::new(SHORT, json!({"stale_if_error": "1m"}));
         failing.stage.stores(what, &request());
         sleep(PAUSE);
-        failing.does_now(does);
+        failing.turns_to(does);
         let told = failing.stage.tell(&request());
         let status = if does == TELLS_AN_ERROR { 200 } else { does };
         assert_eq!(
@@ -217,7 +217,7 @@ fn a_refusal_is_an_answer() {
             "{what}"
         );
         // It was the last word about what was kept.
-        failing.does_now(503);
+        failing.turns_to(503);
         let answer = failing.stage.misses(what, &request(), "error");
         assert_eq!(answer.status, 503, "{what}");
     }
@@ -233,14 +233,14 @@ fn nothing_is_served_that_is_too_old() {
         let failing = Failing::new(SHORT, cache);
         failing.stage.stores(what, &request());
         sleep(Duration::from_millis(250));
-        failing.does_now(503);
+        failing.turns_to(503);
         let answer = failing.stage.misses(what, &request(), "error");
         assert_eq!(answer.status, 503, "{what}");
         assert!(
             cache_status(&answer).ends_with("detail=error"),
             "{what}: {answer:?}"
         );
-        failing.does_now(CLOSES);
+        failing.turns_to(CLOSES);
         let told = failing.stage.tell(&request());
         assert_eq!(told.answer.status, 502, "{what}");
         told.is(what, "miss", Some("error"));
@@ -252,7 +252,7 @@ fn what_has_changed_is_not_served_stale() {
     let failing = Failing::new(SHORT, json!({"stale_if_error": "1m"}));
     failing.stage.stores("first", &request());
     sleep(PAUSE);
-    failing.does_now(503);
+    failing.turns_to(503);
     is_stale("not changed", &failing.stage.tell(&request()), 0, Some(503));
     // The server tells a client of it, in passing.
     let _heard = hears(&failing.stage, "notifications/prompts/list_changed");
@@ -265,7 +265,7 @@ fn those_that_wait_are_given_it_too() {
     let failing = Failing::new(SHORT, json!({"stale_if_error": "1m"}));
     failing.stage.stores("first", &request());
     sleep(PAUSE);
-    failing.does_now(SAYS_NOTHING);
+    failing.turns_to(SAYS_NOTHING);
     let before = failing.stage.fetched();
     let mut clients: Vec<_> = (0..10)
         .map(|_| failing.stage.site.gateway.connect())
@@ -328,7 +328,7 @@ fn a_fetch_beside_that_fails_takes_nothing_away() {
         );
         let stage = &failing.stage;
         stage.stores("first", &request());
-        failing.does_now(does);
+        failing.turns_to(does);
         sleep(Duration::from_millis(3_100));
         stage.tell(&request()).is("due", "hit", None);
         eventually("a fetch beside", || stage.fetched() == 2);

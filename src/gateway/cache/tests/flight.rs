@@ -70,7 +70,11 @@ async fn crowd(upstream: fn(Fill, usize) -> bool) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_thousand_that_ask_at_once_ask_once() {
     for _ in 0..5 {
-        let fetches = crowd(|fill, _| fill.keep(Instant::now(), &public("a")).is_ok()).await;
+        let fetches = crowd(|fill, _| {
+            fill.keep(Instant::now(), &public("a"), Selection::default())
+                .is_ok()
+        })
+        .await;
         assert_eq!(fetches, 1);
     }
 }
@@ -82,7 +86,8 @@ async fn where_some_are_given_up_one_after_the_other_takes_over() {
             drop(fill);
             return number % 2 == 0;
         }
-        fill.keep(Instant::now(), &public("a")).is_ok()
+        fill.keep(Instant::now(), &public("a"), Selection::default())
+            .is_ok()
     };
     assert_eq!(crowd(upstream).await, 21);
 }
@@ -91,7 +96,7 @@ async fn where_some_are_given_up_one_after_the_other_takes_over() {
 async fn what_is_private_everybody_asks_for_once() {
     let private = |fill: Fill, _| {
         let hints = r#","ttlMs":60000,"cacheScope":"private""#;
-        let kept = fill.keep(Instant::now(), &answer("a", hints));
+        let kept = fill.keep(Instant::now(), &answer("a", hints), Selection::default());
         assert_eq!(kept.unwrap_err(), Why::Private);
         true
     };
@@ -108,7 +113,9 @@ fn the_one_that_waited_longest_takes_over_and_the_others_go_on() {
     let second = leads(&mut waiting[0]);
     assert_eq!(second.is_alone(), None);
     assert!(told(&mut waiting[1]).is_none() && told(&mut waiting[2]).is_none());
-    second.keep(now, &public("a")).unwrap();
+    second
+        .keep(now, &public("a"), Selection::default())
+        .unwrap();
     for waiting in &mut waiting[1..] {
         let Some(Outcome::Answer(entry)) = told(waiting) else {
             panic!("no answer");
@@ -151,7 +158,7 @@ fn one_that_waits_no_longer_asks_for_itself() {
     assert_eq!(alone.is_alone(), Some(Why::Late));
     assert_eq!(store.flights(), (1, 1), "the others wait for the first");
     // What it brings is kept all the same, and given to those that wait.
-    alone.keep(now, &public("b")).unwrap();
+    alone.keep(now, &public("b"), Selection::default()).unwrap();
     assert_eq!(text(&sent.hit(&store, now).entry), "b");
     let Outcome::Answer(entry) = other.give_up() else {
         panic!("there is an answer");
@@ -207,7 +214,7 @@ fn nobody_queues_behind_what_is_not_shared() {
     assert_eq!(marked(0).is_alone(), Some(Why::Error));
     assert_eq!(marked(1).is_alone(), None);
     // And it keeps nobody from sharing: the first answer that may be kept is.
-    one.keep(now, &public("a")).unwrap();
+    one.keep(now, &public("a"), Selection::default()).unwrap();
     sent.hit(&store, now);
 }
 
@@ -219,10 +226,17 @@ fn what_changes_while_it_is_fetched_is_fetched_again() {
     let mut before = sent.wait(&store, now);
     changes.changed(Change::Tools);
     let mut after = sent.wait(&store, now);
-    assert_eq!(first.keep(now, &public("old")).unwrap_err(), Why::Voided);
+    assert_eq!(
+        first
+            .keep(now, &public("old"), Selection::default())
+            .unwrap_err(),
+        Why::Voided
+    );
     assert!(told(&mut after).is_none());
     let second = leads(&mut before);
-    second.keep(now, &public("new")).unwrap();
+    second
+        .keep(now, &public("new"), Selection::default())
+        .unwrap();
     assert!(matches!(told(&mut after), Some(Outcome::Answer(entry)) if text(&entry) == "new"));
     assert_eq!(text(&sent.hit(&store, now).entry), "new");
 }

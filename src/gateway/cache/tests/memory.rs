@@ -35,7 +35,9 @@ fn only_what_says_so_is_kept() {
         (public(&"a".repeat(1 << 20)), Err(Why::TooLarge)),
     ] {
         let store = store();
-        let entry = sent.lead(&store, now).keep(now, &answer);
+        let entry = sent
+            .lead(&store, now)
+            .keep(now, &answer, Selection::default());
         let ttl = entry.map(|entry| entry.ttl_ms(now));
         assert_eq!(ttl, kept);
         assert_eq!(matches!(sent.look(&store, now), Look::Hit(_)), kept.is_ok());
@@ -50,7 +52,9 @@ fn only_what_says_so_is_kept() {
 fn it_is_served_until_it_is_not_fresh() {
     let (store, now) = (store(), Instant::now());
     let (sent, _) = tools();
-    sent.lead(&store, now).keep(now, &public("a")).unwrap();
+    sent.lead(&store, now)
+        .keep(now, &public("a"), Selection::default())
+        .unwrap();
     let hit = sent.hit(&store, now + 59 * SECOND);
     assert_eq!(hit.entry.ttl_seconds(now + 59 * SECOND), 1);
     assert!(hit.refresh.is_none());
@@ -71,7 +75,9 @@ fn what_is_stale_is_served_only_while_its_server_fails() {
     let late = now + 70 * SECOND;
     let stored = || {
         let store = store();
-        sent.lead(&store, now).keep(now, &public("a")).unwrap();
+        sent.lead(&store, now)
+            .keep(now, &public("a"), Selection::default())
+            .unwrap();
         store
     };
 
@@ -126,7 +132,9 @@ fn one_hit_shortly_before_the_end_fetches_it_again() {
     let (store, now) = (store(), Instant::now());
     let (mut sent, _) = tools();
     sent.policy.refresh_before = 10 * SECOND;
-    sent.lead(&store, now).keep(now, &public("a")).unwrap();
+    sent.lead(&store, now)
+        .keep(now, &public("a"), Selection::default())
+        .unwrap();
     let due = now + 50 * SECOND;
     assert!(sent.hit(&store, due - SECOND).refresh.is_none());
     let fill = sent.hit(&store, due).refresh.unwrap();
@@ -134,7 +142,7 @@ fn one_hit_shortly_before_the_end_fetches_it_again() {
     // Once the old one is not fresh any more, others wait for the new one.
     let late = now + 60 * SECOND;
     let waiting = sent.wait(&store, late);
-    fill.keep(late, &public("b")).unwrap();
+    fill.keep(late, &public("b"), Selection::default()).unwrap();
     assert!(matches!(waiting.give_up(), Outcome::Answer(entry) if text(&entry) == "b"));
     // One that is given up is not tried again.
     drop(sent.hit(&store, late + 50 * SECOND).refresh.unwrap());
@@ -152,7 +160,9 @@ fn a_credential_does_not_fetch_again_what_anybody_is_given() {
         policy: bare.policy,
         ..with
     };
-    bare.lead(&store, now).keep(now, &public("a")).unwrap();
+    bare.lead(&store, now)
+        .keep(now, &public("a"), Selection::default())
+        .unwrap();
     let due = now + 55 * SECOND;
     assert!(with.hit(&store, due).refresh.is_none());
     assert!(bare.hit(&store, due).refresh.is_some());
@@ -172,7 +182,9 @@ fn an_invalid_cursor_drops_the_pages_of_its_list_alone() {
     let pages = [list("tools/list", ""), list("tools/list", "a")];
     let other = list("prompts/list", "");
     for sent in pages.iter().chain([&other]) {
-        sent.lead(&store, now).keep(now, &public("a")).unwrap();
+        sent.lead(&store, now)
+            .keep(now, &public("a"), Selection::default())
+            .unwrap();
     }
     list("tools/list", "b")
         .lead(&store, now)
@@ -182,7 +194,10 @@ fn an_invalid_cursor_drops_the_pages_of_its_list_alone() {
     }
     other.hit(&store, now);
     // A request without a cursor says nothing about those of others.
-    pages[0].lead(&store, now).keep(now, &public("a")).unwrap();
+    pages[0]
+        .lead(&store, now)
+        .keep(now, &public("a"), Selection::default())
+        .unwrap();
     other.lead_again(&store, now).cursor_invalid(now);
     pages[0].hit(&store, now);
 }
@@ -248,7 +263,9 @@ fn what_is_meant_is_purged() {
     ] {
         let store = store();
         for sent in &all {
-            sent.lead(&store, now).keep(now, &public("a")).unwrap();
+            sent.lead(&store, now)
+                .keep(now, &public("a"), Selection::default())
+                .unwrap();
         }
         let begun = read("a:/z").lead(&store, now);
         assert_eq!(store.purge(&filter), purged.len(), "{filter:?}");
@@ -256,7 +273,12 @@ fn what_is_meant_is_purged() {
             let is_kept = matches!(sent.look(&store, now), Look::Hit(_));
             assert_eq!(is_kept, !purged.contains(&index), "{filter:?} {index}");
         }
-        assert_eq!(begun.keep(now, &public("a")).unwrap_err(), Why::Voided);
+        assert_eq!(
+            begun
+                .keep(now, &public("a"), Selection::default())
+                .unwrap_err(),
+            Why::Voided
+        );
     }
 }
 
@@ -274,8 +296,14 @@ fn what_was_asked_for_before_a_purge_takes_nothing_away_that_came_after_it() {
     let Outcome::Lead(second) = waiting.give_up() else {
         panic!("it takes over");
     };
-    second.keep(now, &public("new")).unwrap();
-    assert_eq!(late.keep(now, &public("old")).unwrap_err(), Why::Voided);
+    second
+        .keep(now, &public("new"), Selection::default())
+        .unwrap();
+    assert_eq!(
+        late.keep(now, &public("old"), Selection::default())
+            .unwrap_err(),
+        Why::Voided
+    );
     assert_eq!(text(&sent.hit(&store, now).entry), "new");
 }
 
@@ -286,7 +314,9 @@ fn an_entry_describes_itself() {
     let params = r#"{"uri":"a:/b"}"#;
     let sent = Sent::new("resources/read", params, plan::Cache::default(), &changes)
         .with("authorization", "Bearer a");
-    sent.lead(&store, now).keep(now, &public("a")).unwrap();
+    sent.lead(&store, now)
+        .keep(now, &public("a"), Selection::default())
+        .unwrap();
     let entry = store.entries(Filter::default()).next().unwrap();
     let about = entry.about();
     assert_eq!((&*about.route, &*about.upstream), ("weather", "upstream"));
@@ -340,7 +370,9 @@ fn both_bounds_hold_whatever_the_sizes() {
             let params = format!(r#"{{"cursor":"{index}"}}"#);
             let sent = Sent::new("tools/list", &params, plan::Cache::default(), &changes);
             let size = size + index % 7 * size;
-            let _ = sent.lead(&store, now).keep(now, &public(&"a".repeat(size)));
+            let _ =
+                sent.lead(&store, now)
+                    .keep(now, &public(&"a".repeat(size)), Selection::default());
             let (bytes, entries) = store.held();
             assert!(bytes <= bytes_max && entries <= entries_max as u64);
         }

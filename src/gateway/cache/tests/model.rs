@@ -360,7 +360,7 @@ impl World {
             ttl: ttl.map(|ttl| ttl.min(self.policy.max_ttl)),
         });
         let answer = answer(&number.to_string(), hints);
-        match fetch.fill.keep(self.now, &answer) {
+        match fetch.fill.keep(self.now, &answer, Selection::default()) {
             Ok(entry) => {
                 assert!(ttl.is_some(), "it was not to be shared");
                 assert!(!self.is_void(own, fetch.began), "it had changed");

@@ -214,10 +214,10 @@ proptest! {
             private: true,
             items: &[(List::Resources, &resources), (List::Tools, &tools)],
             supported_versions: Some(br#"["2026-07-28"]"#),
-        });
+        }).whole();
         prop_assert_eq!(std::str::from_utf8(&edited).unwrap(), &*after);
         let edit = Edit { id: response.id(), ..Edit::default() };
-        prop_assert_eq!(response.edited(&edit).as_ptr(), response.bytes().as_ptr());
+        prop_assert_eq!(response.edited(&edit).whole().as_ptr(), response.bytes().as_ptr());
         if serde_json::from_str::<Value>(&before).is_ok() {
             let value: Value = serde_json::from_slice(&edited).unwrap();
             prop_assert_eq!(value, expected(before.as_bytes(), &tools, &resources));
