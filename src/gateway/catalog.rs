@@ -118,37 +118,40 @@ impl Catalog {
 
     /// The key of a list for whoever sends requests with this head. That of everybody costs less.
     fn key(&self, whose: Whose, era: Era, version: Option<Version>, head: &Parts) -> ListKey {
-        let mut hashers = self.hashers.each_ref().map(BuildHasher::build_hasher);
-        // Upstreams are told the host that a request named, and may be several servers by it.
-        let authority = head.uri.authority().map(|authority| authority.as_str());
-        let host = head.headers.get(HOST).map(|host| host.as_bytes());
-        let host = host.or(authority.map(str::as_bytes));
-        let query = head.uri.query().unwrap_or_default();
-        for hasher in &mut hashers {
-            (host, query).hash(hasher);
-        }
-        let mut credentials = head
-            .headers
-            .iter()
-            .filter(|(name, _)| is_credential(name, era));
-        let audience = match whose {
-            // What was given to somebody with credentials is not for those without. A query may be
-            // one as well.
-            Whose::Everybody => u8::from(!query.is_empty() || credentials.next().is_some()),
-            Whose::Caller => {
-                for line in credentials {
-                    hashers.iter_mut().for_each(|hasher| line.hash(hasher));
-                }
-                2
-            }
-        };
         let mut key = [0; 32];
         key[0] = u8::from(era == Era::Modern);
         key[1] = version.map_or(0, |version| version as u8 + 1);
-        key[2] = audience;
-        for (index, hasher) in hashers.iter().enumerate() {
-            key[16 + 8 * index..24 + 8 * index].copy_from_slice(&hasher.finish().to_le_bytes());
+        let mut host = None;
+        let mut own = (whose == Whose::Caller)
+            .then(|| self.hashers.each_ref().map(BuildHasher::build_hasher));
+        // A query may be a credential as well.
+        let query = head.uri.query().unwrap_or_default();
+        let mut has_credential = !query.is_empty();
+        for line @ (name, value) in &head.headers {
+            if *name == HOST {
+                host = host.or(Some(value.as_bytes()));
+            } else if (own.is_some() || !has_credential) && is_credential(name, era) {
+                has_credential = true;
+                let hashers = own.iter_mut().flatten();
+                hashers.for_each(|hasher| line.hash(hasher));
+            }
         }
+        // What was given to somebody with credentials is not for those without.
+        key[2] = u8::from(has_credential);
+        if let Some(hashers) = own {
+            key[2] = 2;
+            for (index, hasher) in hashers.iter().enumerate() {
+                key[16 + 8 * index..24 + 8 * index].copy_from_slice(&hasher.finish().to_le_bytes());
+            }
+        }
+        // Upstreams are told the host that a request named, and may be several servers by it.
+        let authority = || head.uri.authority().map(|named| named.as_str().as_bytes());
+        let host = host.or_else(authority).unwrap_or_default();
+        let mut place = self.hashers[0].build_hasher();
+        place.write_usize(host.len());
+        place.write(host);
+        place.write(query.as_bytes());
+        key[8..16].copy_from_slice(&place.finish().to_le_bytes());
         ListKey(key.into())
     }
 }

@@ -319,8 +319,8 @@ async fn settle(
         reading,
     } = awaited;
     let (route, destination) = (&*serving.route, &serving.destination);
-    let farewell =
-        matches!(reading, Reading::Handshake).then(|| Farewell::after(&request, destination));
+    let farewell = matches!(reading, Reading::Handshake)
+        .then(|| Box::new(Farewell::after(&request, destination)));
     let sending = destination.send(request);
     let (response, lease) = match upload {
         None => sending.await?,

@@ -122,7 +122,7 @@ impl Lists {
     ) -> Knowledge {
         match self.lists().get(&key) {
             Some(list) => {
-                list.touch(self.use_number());
+                self.touch(list);
                 list.tool(name, epoch, now)
             }
             None => Knowledge::Unknown,
@@ -184,7 +184,7 @@ impl Lists {
             forget_some(&mut lists);
         }
         let list = lists.entry(key).or_default();
-        list.touch(self.use_number());
+        self.touch(list);
         change(list);
     }
 
@@ -196,8 +196,11 @@ impl Lists {
         told.insert(digest)
     }
 
-    fn use_number(&self) -> u64 {
-        self.uses.fetch_add(1, Ordering::Relaxed)
+    /// The list is used. One that was the last to be used stays that, and nothing is written.
+    fn touch(&self, list: &List) {
+        if list.used() < self.uses.load(Ordering::Relaxed) || list.used() == 0 {
+            list.touch(1 + self.uses.fetch_add(1, Ordering::Relaxed));
+        }
     }
 
     // No method of a list leaves it half changed.
