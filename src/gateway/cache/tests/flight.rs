@@ -250,7 +250,8 @@ fn who_asks_beside_others_answers_all_that_wait() {
     let Outcome::Lead(late) = late.give_up() else {
         panic!("it asks for itself");
     };
-    late.keep(now, &public("late")).unwrap();
+    late.keep(now, &public("late"), Selection::default())
+        .unwrap();
     let Some(Outcome::Answer(entry)) = told(&mut waiting) else {
         panic!("it is given the answer");
     };
@@ -269,8 +270,14 @@ fn what_began_earlier_takes_nothing_away_that_came_later() {
     let Outcome::Lead(late) = sent.wait(&store, now).give_up() else {
         panic!("it asks for itself");
     };
-    late.keep(now + SECOND, &public("late")).unwrap();
-    assert_eq!(first.keep(now, &public("first")).unwrap_err(), Why::Voided);
+    late.keep(now + SECOND, &public("late"), Selection::default())
+        .unwrap();
+    assert_eq!(
+        first
+            .keep(now, &public("first"), Selection::default())
+            .unwrap_err(),
+        Why::Voided
+    );
     assert_eq!(text(&sent.hit(&store, now + SECOND).entry), "late");
     assert_eq!(store.flights(), (0, 0));
 }
