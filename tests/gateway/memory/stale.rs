@@ -291,13 +291,13 @@ fn those_that_wait_are_given_it_too() {
 
 #[test]
 fn what_is_soon_stale_is_fetched_again_beside() {
-    let failing = Failing::new(4_000, json!({"refresh_before": "3s"}));
+    let failing = Failing::new(6_000, json!({"refresh_before": "5s"}));
     let stage = &failing.stage;
     stage.stores("first", &request());
     // It is due after half of its time at the earliest.
     stage.hits("at once", &request());
     assert_eq!(stage.fetched(), 1);
-    sleep(Duration::from_millis(2_100));
+    sleep(Duration::from_millis(3_100));
     let mut clients: Vec<_> = (0..5).map(|_| stage.site.gateway.connect()).collect();
     clients
         .iter_mut()
@@ -323,13 +323,13 @@ fn what_is_soon_stale_is_fetched_again_beside() {
 fn a_fetch_beside_that_fails_takes_nothing_away() {
     for does in [503, CLOSES] {
         let failing = Failing::new(
-            4_000,
-            json!({"refresh_before": "3s", "stale_if_error": "1m"}),
+            6_000,
+            json!({"refresh_before": "5s", "stale_if_error": "1m"}),
         );
         let stage = &failing.stage;
         stage.stores("first", &request());
         failing.turns_to(does);
-        sleep(Duration::from_millis(2_100));
+        sleep(Duration::from_millis(3_100));
         stage.tell(&request()).is("due", "hit", None);
         eventually("a fetch beside", || stage.fetched() == 2);
         for _ in 0..3 {

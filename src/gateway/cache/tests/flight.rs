@@ -240,3 +240,44 @@ fn what_changes_while_it_is_fetched_is_fetched_again() {
     assert!(matches!(told(&mut after), Some(Outcome::Answer(entry)) if text(&entry) == "new"));
     assert_eq!(text(&sent.hit(&store, now).entry), "new");
 }
+
+#[test]
+fn who_asks_beside_others_answers_all_that_wait() {
+    let (store, now) = (store(), Instant::now());
+    let (sent, _) = tools();
+    let first = sent.lead(&store, now);
+    let (late, mut waiting) = (sent.wait(&store, now), sent.wait(&store, now));
+    let Outcome::Lead(late) = late.give_up() else {
+        panic!("it asks for itself");
+    };
+    late.keep(now, &public("late"), Selection::default())
+        .unwrap();
+    let Some(Outcome::Answer(entry)) = told(&mut waiting) else {
+        panic!("it is given the answer");
+    };
+    assert_eq!(text(&entry), "late");
+    // The first one has nobody to see to any more, and its flight ends with it.
+    assert_eq!(store.flights(), (1, 0));
+    drop(first);
+    assert_eq!(store.flights(), (0, 0));
+}
+
+#[test]
+fn what_began_earlier_takes_nothing_away_that_came_later() {
+    let (store, now) = (store(), Instant::now());
+    let (sent, _) = tools();
+    let first = sent.lead(&store, now);
+    let Outcome::Lead(late) = sent.wait(&store, now).give_up() else {
+        panic!("it asks for itself");
+    };
+    late.keep(now + SECOND, &public("late"), Selection::default())
+        .unwrap();
+    assert_eq!(
+        first
+            .keep(now, &public("first"), Selection::default())
+            .unwrap_err(),
+        Why::Voided
+    );
+    assert_eq!(text(&sent.hit(&store, now + SECOND).entry), "late");
+    assert_eq!(store.flights(), (0, 0));
+}
