@@ -216,7 +216,7 @@ class Pages(Persistent):
         result["sizes"]["kept_bytes"] = {name: self.kept_bytes(peer) for name, peer in peers.items()}
         for name in self.keepers(peers):
             asked = self.stage.lists_asked(name)
-            self.told.append(f"{name} asked the upstream {asked:,} times, for {self.pages:,} pages and two to begin with")
+            self.told.append(f"{name} asked the upstream {asked:,} times, for {self.pages:,} pages and one to begin with")
         return result
 
     @property
