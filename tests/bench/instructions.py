@@ -81,8 +81,9 @@ def owner(source: str, function: str) -> str:
         return "jemalloc"
     if source.startswith("./"):
         return "libc"
-    if "/library/" not in source and "/src/" in source:
-        return "src/" + source.rpartition("/src/")[2]
+    # The tool leaves away the directory that it is called in.
+    if "/library/" not in source and "/src/" in f"/{source}":
+        return "src/" + f"/{source}".rpartition("/src/")[2]
     crate = re.match(r"[<&]*(?:dyn |mut )?(\w+)::", function)
     return crate[1] if crate else "without source"
 
