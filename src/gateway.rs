@@ -26,6 +26,7 @@ mod route;
 mod sender;
 mod serving;
 mod session;
+mod settle;
 mod upload;
 
 pub use inspect::{PinnedRoute, Remembered};

@@ -1,5 +1,6 @@
 //! What the platform team decides: pure, with time as an argument.
 
+pub mod caller;
 mod content;
 pub mod file;
 pub mod finding;

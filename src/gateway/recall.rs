@@ -23,9 +23,9 @@ use super::inquiry::Inquiry;
 use super::message::Call;
 use super::outbound::{Lease, Outbound};
 use super::own::{self, Behalf, Told};
-use super::pipeline;
 use super::relay::Source;
 use super::serving::{Running, Serving};
+use super::settle;
 use crate::net::upstream::Inbound;
 use crate::observe::Exchange;
 use crate::protocol::event;
@@ -84,7 +84,7 @@ pub(super) async fn answer(
         false => (Some(answering), None),
     };
     // Apart, so that an answer from memory does not carry its room.
-    let forwarding = pipeline::forward(gateway, serving, head, admitted, &mut answering, inquiry);
+    let forwarding = settle::forward(gateway, serving, head, admitted, &mut answering, inquiry);
     let mut answered = Box::pin(forwarding).await;
     if let Some(answering) = unused {
         answering.note(&mut answered, &mut inquiry.exchange);
