@@ -6,6 +6,7 @@ pub mod check;
 pub mod demo;
 pub mod pin;
 pub mod run;
+pub mod schema;
 
 /// Whether what is written to `stream` may have colour: on a terminal, unless `NO_COLOR` is set.
 pub fn wants_colour(stream: &impl IsTerminal) -> bool {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use weirgate::command::pin::Wanted;
 use weirgate::command::run::StartError;
-use weirgate::command::{check, demo, exit, pin, run, wants_colour};
+use weirgate::command::{check, demo, exit, pin, run, schema, wants_colour};
 use weirgate::policy::file::{self, Addresses};
 use weirgate::policy::finding::Errors;
 use weirgate::policy::plan::Plan;
@@ -81,6 +81,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print the JSON Schema of policy files, for editors.
+    Schema,
 }
 
 fn main() -> ExitCode {
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
     };
     match arguments.command {
         Command::Check { paths, json } => check::check(&paths, json),
+        Command::Schema => schema::print(),
         Command::Pin {
             paths,
             route,

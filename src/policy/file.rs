@@ -18,6 +18,7 @@ mod protocol;
 mod reader;
 mod resolve;
 mod route;
+mod shape;
 mod source;
 mod stream;
 mod tls;
@@ -35,6 +36,8 @@ use super::url;
 use gateway::{Draft, GATEWAY_KEYS, ROOT};
 use key::Seen;
 use reader::Reader;
+
+pub use shape::Shape;
 
 /// A plan, and what is allowed in its files but probably not meant.
 #[derive(Clone, Debug)]
@@ -105,8 +108,8 @@ fn read(
     let mut reader = Reader {
         findings,
         warnings: sources.warnings,
-        environment,
         reads_locks,
+        ..Reader::new(environment)
     };
     let is_gateway = |tree: &node::Node| GATEWAY_KEYS.iter().any(|key| tree.find(key).is_some());
     // The gateway file first, because everything else builds on its defaults.
@@ -159,6 +162,15 @@ pub fn keys() -> Vec<(String, String)> {
     let mut rows = Vec::new();
     key::show(ROOT, &Draft::default()).flatten("", &mut rows);
     rows
+}
+
+/// What a policy file may hold: each key with what it takes.
+#[must_use]
+pub fn shape() -> Shape {
+    let mut reader = Reader::new(&|_| None);
+    let asked = node::Node::asked();
+    key::read(&asked, "", ROOT, &mut Draft::default(), &mut reader);
+    reader.told.pop().unwrap_or(Shape::Keys(Vec::new()))
 }
 
 /// A setting that is not at its default.

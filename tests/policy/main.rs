@@ -14,6 +14,7 @@ mod memory;
 mod merging;
 mod mutations;
 mod names;
+mod schema;
 mod secrets;
 mod streams;
 mod tls;

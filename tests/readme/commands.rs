@@ -67,6 +67,12 @@ impl Shell {
                 assert_eq!(output.status.code(), Some(0), "{place}: {output:?}");
                 assert!(output.stderr.is_empty(), "{place}: {output:?}");
             }
+            ["weirgate", "schema", ">", _] => {
+                let output = weirgate(&["schema"]);
+                assert_eq!(output.status.code(), Some(0), "{place}: {output:?}");
+                let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
+                assert!(schema["properties"]["routes"].is_object(), "{place}");
+            }
             ["weirgate", "run", ..] => self.start(&words[1..]),
             ["curl", .., url] if url.contains(STATUS) => {
                 let (code, body) = curl(&line.replace(STATUS, &self.started(place).status));

@@ -9,7 +9,7 @@ use crate::policy::unit::{duration, size};
 
 use super::Setting;
 use super::key::{self, Key, SWITCH, Section, Seen, Shown, word};
-use super::node::{Data, Node};
+use super::node::Node;
 use super::protocol::no_effect;
 use super::reader::Reader;
 
@@ -155,7 +155,7 @@ pub(super) fn read_memory(node: &Node, memory: &mut Memory, reader: &mut Reader<
 
 /// Reads `cache` of a route or of the defaults: a mapping, or `off`.
 pub(super) fn read(node: &Node, cache: &mut Section<Cache>, reader: &mut Reader<'_>) {
-    cache.value.enabled = !is_off(node);
+    cache.value.enabled = !reader.is_word(node, "off");
     if !cache.value.enabled {
         return;
     }
@@ -187,7 +187,7 @@ pub(super) fn read(node: &Node, cache: &mut Section<Cache>, reader: &mut Reader<
 
 /// Reads `catalog` of a route or of the defaults: a mapping, or `off`.
 pub(super) fn read_catalog(node: &Node, catalog: &mut Catalog, reader: &mut Reader<'_>) {
-    catalog.enabled = !is_off(node);
+    catalog.enabled = !reader.is_word(node, "off");
     if !catalog.enabled {
         return;
     }
@@ -256,7 +256,7 @@ pub(super) fn off(key: &str) -> Setting {
 /// Reads `cache.legacy`: both of its keys, because neither has a default that anybody could guess;
 /// or `off`.
 fn read_legacy(node: &Node, legacy: &mut Option<LegacyCache>, reader: &mut Reader<'_>) {
-    if is_off(node) {
+    if reader.is_word(node, "off") {
         *legacy = None;
         return;
     }
@@ -287,11 +287,6 @@ fn show_legacy(legacy: Option<LegacyCache>) -> Shown {
         scope: legacy.map(|legacy| legacy.scope),
     };
     key::show(LEGACY, &draft)
-}
-
-/// Whether it says `off` where a mapping may stand.
-fn is_off(node: &Node) -> bool {
-    matches!(&node.data, Data::Scalar(scalar) if scalar.text == "off")
 }
 
 /// Reads a time, or `off` for zero.

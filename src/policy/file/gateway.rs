@@ -13,7 +13,7 @@ use super::Setting;
 use super::bounds;
 use super::cache;
 use super::key::{self, Key, Section, Seen, Shown, word};
-use super::node::{Data, Node};
+use super::node::Node;
 use super::reader::Reader;
 use super::route::{self, DraftRoute, TERMS, Terms};
 use super::stream;
@@ -231,7 +231,7 @@ const STATUS: &[Key<Status>] = &[Key {
 const ADMIN: &[Key<Admin>] = &[Key {
     name: "address",
     read: |a, n, r| {
-        if matches!(&n.data, Data::Scalar(scalar) if scalar.text == "off") {
+        if r.is_word(n, "off") {
             a.address = None;
             return;
         }

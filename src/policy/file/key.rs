@@ -9,6 +9,7 @@ use crate::policy::finding::{Flaw, Place, shown};
 use super::Setting;
 use super::node::{Data, Node, Word};
 use super::reader::Reader;
+use super::shape::{Shape, gathered};
 
 /// One key of a mapping that is read into a `T`.
 pub(super) struct Key<T: 'static> {
@@ -234,6 +235,9 @@ pub(super) fn read_tables(
     reader: &mut Reader<'_>,
 ) -> Seen {
     let names: Vec<_> = tables.iter().flat_map(|table| table.names()).collect();
+    if let Data::Asked = node.data {
+        return tell(node, tables, names, reader);
+    }
     let mut misspelt = Vec::new();
     let mut entries: &[(Word, Node)] = &[];
     match &node.data {
@@ -248,7 +252,7 @@ pub(super) fn read_tables(
                 misspelt.extend(meant);
             }
         }
-        Data::Refused => misspelt.clone_from(&names),
+        Data::Refused | Data::Asked => misspelt.clone_from(&names),
         Data::Scalar(_) | Data::List(_) => {
             reader.refuse(&node.place, no_mapping(node, what, &names));
             misspelt.clone_from(&names);
@@ -277,6 +281,29 @@ pub(super) fn read_tables(
         }
     }
     seen
+}
+
+/// Has each key tell what it takes. None of them is known then, so that nothing is said of them.
+fn tell(
+    asked: &Node,
+    tables: &mut [&mut dyn Table],
+    names: Vec<&'static str>,
+    reader: &mut Reader<'_>,
+) -> Seen {
+    let mut keys = Vec::with_capacity(names.len());
+    let before = std::mem::take(&mut reader.told);
+    for table in tables {
+        for (index, name) in table.names().into_iter().enumerate() {
+            table.read(index, asked, reader);
+            keys.push((name, gathered(std::mem::take(&mut reader.told))));
+        }
+    }
+    reader.told = before;
+    reader.told.push(Shape::Keys(keys));
+    Seen {
+        written: Vec::new(),
+        doubtful: names,
+    }
 }
 
 /// The value of a key, unless there is none, which is refused.

@@ -5,6 +5,7 @@
 //! that are not text and further documents are refused, each with its place, and the rest of the
 //! file is still read, so that all of them are told at once.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span};
@@ -34,6 +35,8 @@ pub(super) enum Data {
     Mapping(Vec<(Word, Node)>),
     /// Already reported; whoever reads it says nothing more.
     Refused,
+    /// Nobody wrote it: whoever would read it tells what it takes.
+    Asked,
 }
 
 /// The text of a scalar.
@@ -53,6 +56,20 @@ pub(super) struct Word {
 }
 
 impl Node {
+    /// What nobody wrote.
+    pub(super) fn asked() -> Node {
+        let source = Source {
+            name: String::new(),
+            path: PathBuf::new(),
+            order: 0,
+            text: String::new(),
+        };
+        Node {
+            place: Place::start_of(&Arc::new(source)),
+            data: Data::Asked,
+        }
+    }
+
     /// The value of `key`, if this is a mapping that has it.
     pub(super) fn find(&self, key: &str) -> Option<&Node> {
         match &self.data {
@@ -75,6 +92,7 @@ impl Node {
             Data::List(_) => "a list".to_owned(),
             Data::Mapping(_) => "a mapping".to_owned(),
             Data::Refused => "what was refused".to_owned(),
+            Data::Asked => "what was asked for".to_owned(),
         }
     }
 }
@@ -376,7 +394,7 @@ fn key_of(node: Node, done: &[(Word, Node)]) -> Result<Word, Option<Finding>> {
     let Node { place, data } = node;
     let scalar = match data {
         Data::Scalar(scalar) => scalar,
-        Data::Refused => return Err(None),
+        Data::Refused | Data::Asked => return Err(None),
         Data::List(_) | Data::Mapping(_) => {
             let flaw = Flaw::new("a key must be plain text", "write `key: value`");
             return Err(Some(Finding::new(&place, flaw)));

@@ -10,6 +10,7 @@ use crate::policy::unit;
 
 use super::key::suggest;
 use super::node::{Data, Node, Scalar, Word, is_date, mistaken_for};
+use super::shape::Shape;
 
 /// Reads values and collects what is wrong with them.
 pub(super) struct Reader<'a> {
@@ -22,6 +23,21 @@ pub(super) struct Reader<'a> {
     pub(super) environment: &'a dyn Fn(&str) -> Option<OsString>,
     /// Whether lock files are read. They are not where they are about to be written.
     pub(super) reads_locks: bool,
+    /// What the readers of [`Data::Asked`] have told.
+    pub(super) told: Vec<Shape>,
+}
+
+impl<'a> Reader<'a> {
+    /// One that has found nothing yet.
+    pub(super) fn new(environment: &'a dyn Fn(&str) -> Option<OsString>) -> Reader<'a> {
+        Reader {
+            findings: Vec::new(),
+            warnings: Vec::new(),
+            environment,
+            reads_locks: true,
+            told: Vec::new(),
+        }
+    }
 }
 
 impl Reader<'_> {
@@ -35,11 +51,31 @@ impl Reader<'_> {
         self.warnings.push(Finding::new(origin, flaw));
     }
 
+    /// Whether `node` only asks what is taken there; then that has been told.
+    pub(super) fn is_asked(&mut self, node: &Node, shape: impl FnOnce() -> Shape) -> bool {
+        let is_asked = matches!(node.data, Data::Asked);
+        if is_asked {
+            self.told.push(shape());
+        }
+        is_asked
+    }
+
+    /// Whether `node` is the word `word`, which stands in place of a value.
+    pub(super) fn is_word(&mut self, node: &Node, word: &str) -> bool {
+        if self.is_asked(node, || Shape::Choice(vec![word.to_owned()])) {
+            return false;
+        }
+        matches!(&node.data, Data::Scalar(scalar) if scalar.text == word)
+    }
+
     /// The scalar that `node` must be; `wanted` says what it stands for.
     fn scalar<'n>(&mut self, node: &'n Node, wanted: &str) -> Option<&'n Scalar> {
+        if self.is_asked(node, || Shape::Text(wanted.to_owned())) {
+            return None;
+        }
         match &node.data {
             Data::Scalar(scalar) if !scalar.is_empty() => return Some(scalar),
-            Data::Refused => return None,
+            Data::Refused | Data::Asked => return None,
             Data::Scalar(_) | Data::List(_) | Data::Mapping(_) => {}
         }
         let cause = format!("expected {wanted}, found {}", node.describe());
@@ -116,6 +152,9 @@ impl Reader<'_> {
         range: RangeInclusive<u64>,
         into: &mut N,
     ) {
+        if self.is_asked(node, || Shape::Size) {
+            return;
+        }
         self.number(
             node,
             "a size such as `64Ki`",
@@ -132,6 +171,9 @@ impl Reader<'_> {
         range: RangeInclusive<u64>,
         into: &mut N,
     ) {
+        if self.is_asked(node, || Shape::Count(range.clone())) {
+            return;
+        }
         self.number(
             node,
             "a number such as `100`",
@@ -144,6 +186,9 @@ impl Reader<'_> {
     /// A time from one millisecond to a week; zero would refuse everything, and what is meant by
     /// it is different in every product.
     pub(super) fn duration(&mut self, node: &Node, into: &mut Duration) {
+        if self.is_asked(node, || Shape::Duration) {
+            return;
+        }
         let range = 1..=7 * 24 * 3_600_000;
         let mut millis = u64::MAX;
         self.number(
@@ -160,7 +205,7 @@ impl Reader<'_> {
 
     /// A time, or `off` for none.
     pub(super) fn duration_or_off(&mut self, node: &Node, into: &mut Option<Duration>) {
-        if matches!(&node.data, Data::Scalar(scalar) if scalar.text == "off") {
+        if self.is_word(node, "off") {
             *into = None;
             return;
         }
@@ -183,6 +228,10 @@ impl Reader<'_> {
 
     /// One of the words of `choices`.
     pub(super) fn choice<T: Copy>(&mut self, node: &Node, choices: &[(&str, T)], into: &mut T) {
+        let words = || choices.iter().map(|(name, _)| (*name).to_owned()).collect();
+        if self.is_asked(node, || Shape::Choice(words())) {
+            return;
+        }
         let names: Vec<_> = choices
             .iter()
             .map(|(name, _)| format!("`{name}`"))
@@ -207,6 +256,9 @@ impl Reader<'_> {
 
     /// The elements of a list that has some.
     pub(super) fn list<'n>(&mut self, node: &'n Node, wanted: &str) -> Option<&'n [Node]> {
+        if self.is_asked(node, || Shape::List(Vec::new())) {
+            return Some(std::slice::from_ref(node));
+        }
         match &node.data {
             Data::List(list) if !list.is_empty() => return Some(list),
             Data::List(_) => {
@@ -216,7 +268,7 @@ impl Reader<'_> {
                 );
                 self.refuse(&node.place, flaw);
             }
-            Data::Refused => {}
+            Data::Refused | Data::Asked => {}
             Data::Scalar(_) | Data::Mapping(_) => {
                 let cause = format!("expected {wanted}, found {}", node.describe());
                 let hint = match &node.data {

@@ -60,12 +60,7 @@ pub(super) fn resolve(
 pub(super) fn single(url: Url, addresses: Addresses) -> Result<Policy, Errors> {
     const NAME: &str = "default";
     let origin = Origin::Argument("--upstream".to_owned());
-    let mut reader = Reader {
-        findings: Vec::new(),
-        warnings: Vec::new(),
-        environment: &|_| None,
-        reads_locks: true,
-    };
+    let mut reader = Reader::new(&|_| None);
     if !url.names_path {
         reader.warn(origin.clone(), upstream::no_path());
     }

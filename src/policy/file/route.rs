@@ -376,12 +376,11 @@ fn check_unread(route: &mut DraftRoute, what: &str, place: &Place, reader: &mut 
 
 /// Reads `hosts` of a route or of the defaults.
 fn read_hosts(node: &Node, hosts: &mut Option<Hosts>, reader: &mut Reader<'_>) {
-    if let Data::Scalar(scalar) = &node.data {
-        match scalar.text.as_str() {
-            "any" => return *hosts = Some(Hosts::Any),
-            "loopback" => return *hosts = Some(Hosts::Loopback),
-            _ => {}
-        }
+    if reader.is_word(node, "any") {
+        return *hosts = Some(Hosts::Any);
+    }
+    if reader.is_word(node, "loopback") {
+        return *hosts = Some(Hosts::Loopback);
     }
     let wanted = "a list of hosts, or `any`, or `loopback`";
     if let Some(names) = reader.texts(node, wanted, parse_host) {
@@ -391,12 +390,11 @@ fn read_hosts(node: &Node, hosts: &mut Option<Hosts>, reader: &mut Reader<'_>) {
 
 /// Reads `origins` of a route or of the defaults.
 fn read_origins(node: &Node, origins: &mut Option<Origins>, reader: &mut Reader<'_>) {
-    if let Data::Scalar(scalar) = &node.data {
-        match scalar.text.as_str() {
-            "none" => return *origins = Some(Origins::None),
-            "loopback" => return *origins = Some(Origins::Loopback),
-            _ => {}
-        }
+    if reader.is_word(node, "none") {
+        return *origins = Some(Origins::None);
+    }
+    if reader.is_word(node, "loopback") {
+        return *origins = Some(Origins::Loopback);
     }
     let wanted = "a list of origins, or `loopback`, or `none`";
     if let Some(names) = reader.texts(node, wanted, parse_origin) {

@@ -10,6 +10,7 @@ use crate::policy::unit::duration;
 use super::key::{self, Key, Shown, word};
 use super::node::{Data, Node};
 use super::reader::Reader;
+use super::shape::Shape;
 
 pub(super) const STREAMS: &[Key<Streams>] = &[
     Key {
@@ -85,6 +86,9 @@ fn or_off(time: Option<Duration>) -> String {
 /// Reads the tools with a deadline of their own. A route keeps those of the defaults that it does
 /// not name.
 fn read_tools(deadlines: &mut Deadlines, node: &Node, reader: &mut Reader<'_>) {
+    if reader.is_asked(node, || Shape::Named(Vec::new())) {
+        return reader.duration_or_off(node, &mut None);
+    }
     let Data::Mapping(entries) = &node.data else {
         if !matches!(node.data, Data::Refused) {
             let flaw = Flaw::new(

@@ -12,6 +12,7 @@ use super::gateway::Draft;
 use super::key::{self, Key, Seen, Shown, word};
 use super::node::{Data, Node, Word};
 use super::reader::Reader;
+use super::shape::Shape;
 use super::tls::DraftTls;
 use super::value;
 
@@ -171,9 +172,13 @@ pub(super) fn settings(upstream: &Upstream) -> Vec<Setting> {
 
 /// Reads the upstreams of one file.
 pub(super) fn read_all(draft: &mut Draft, node: &Node, reader: &mut Reader<'_>) {
+    if reader.is_asked(node, || Shape::Named(Vec::new())) {
+        key::read(node, "", TARGET, &mut Target::default(), reader);
+        return;
+    }
     let entries = match &node.data {
         Data::Mapping(entries) => entries,
-        Data::Refused => return draft.lacks_upstreams = true,
+        Data::Refused | Data::Asked => return draft.lacks_upstreams = true,
         Data::Scalar(_) | Data::List(_) => {
             draft.lacks_upstreams = true;
             let flaw = Flaw::new(

@@ -12,12 +12,14 @@ use crate::policy::finding::{Flaw, shown};
 
 use super::node::{Data, Node};
 use super::reader::Reader;
+use super::shape::Shape;
 
 /// Most bytes of a value's file.
 const BYTES_MAX: u64 = 64 << 10;
 
 /// The value of `node`, wherever it stands; `wanted` says what it stands for.
 pub(super) fn read(node: &Node, wanted: &str, reader: &mut Reader<'_>) -> Option<String> {
+    reader.is_asked(node, || Shape::Elsewhere);
     let Data::Mapping(entries) = &node.data else {
         return reader.text(node, wanted).map(str::to_owned);
     };
