@@ -159,9 +159,8 @@ fn choice(words: &[String]) -> Value {
     let mut values: Vec<Value> = Vec::new();
     for word in words {
         values.push(word.as_str().into());
-        match serde_json::from_str(word) {
-            Ok(value @ (Value::Bool(_) | Value::Number(_))) => values.push(value),
-            Ok(_) | Err(_) => {}
+        if let Ok(value @ (Value::Bool(_) | Value::Number(_))) = serde_json::from_str(word) {
+            values.push(value);
         }
     }
     json!({ "enum": values })
