@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::case::is_suite;
 use crate::policy::finding::{Finding, Flaw, Place, Source};
 
 /// Most bytes of one file.
@@ -94,7 +95,7 @@ fn list(directory: &Path, sources: &mut Sources) -> Vec<PathBuf> {
         let yaml = path
             .extension()
             .is_some_and(|ext| ext.eq_ignore_ascii_case("yaml") || ext.eq_ignore_ascii_case("yml"));
-        if hidden {
+        if hidden || is_suite(&path) {
             continue;
         }
         if path.is_dir() {

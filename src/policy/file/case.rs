@@ -1,0 +1,523 @@
+//! Files with cases, and files with one request: what a policy is tried with.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::policy::caller::{Caller, Proof};
+use crate::policy::case::{Case, Expect, Given, Suite, Verdict};
+use crate::policy::finding::{Errors, Flaw, Origin};
+
+use super::key::{self, Key, Shown};
+use super::node::{self, Data, Node, Word};
+use super::reader::Reader;
+use super::shape::Shape;
+use super::source;
+
+/// What the name of a file with cases ends in. It stands beside the policy and is no part of it.
+pub(super) const ENDING: &str = ".test.yaml";
+
+/// What the keys of a file with cases say.
+#[derive(Default)]
+struct DraftSuite {
+    policy: Vec<PathBuf>,
+    tools: Vec<Value>,
+    cases: Vec<Case>,
+}
+
+const SUITE: &[Key<DraftSuite>] = &[
+    Key {
+        name: "policy",
+        read: read_policy,
+        show: |_| Shown::value("the file of the same name without `.test`"),
+    },
+    Key {
+        name: "tools",
+        read: |s, n, r| {
+            let wanted = "a list of tools as `tools/list` gives them";
+            s.tools
+                .extend(r.list(n, wanted).into_iter().flatten().filter_map(json));
+        },
+        show: |_| Shown::value("none"),
+    },
+    Key {
+        name: "cases",
+        read: read_cases,
+        show: |_| Shown::value("required"),
+    },
+];
+
+/// What the keys of a case say.
+struct DraftCase {
+    name: String,
+    given: Given,
+    at: Duration,
+    repeat: u32,
+    expect: Expect,
+}
+
+impl Default for DraftCase {
+    fn default() -> Self {
+        DraftCase {
+            name: String::new(),
+            given: Given::default(),
+            at: Duration::ZERO,
+            repeat: 1,
+            expect: Expect::default(),
+        }
+    }
+}
+
+const CASE: &[Key<DraftCase>] = &[
+    Key {
+        name: "name",
+        read: |c, n, r| {
+            if let Some(text) = r.text(n, "what the case shows") {
+                text.clone_into(&mut c.name);
+            }
+        },
+        show: |_| Shown::value("required"),
+    },
+    Key {
+        name: "request",
+        read: |c, n, r| {
+            key::read(n, "`request`", REQUEST, &mut c.given, r);
+        },
+        show: |_| Shown::value("required"),
+    },
+    Key {
+        name: "caller",
+        read: |c, n, r| read_caller(&mut c.given, n, r),
+        show: |_| Shown::value("nobody"),
+    },
+    Key {
+        name: "at",
+        read: |c, n, r| r.duration(n, &mut c.at),
+        show: |_| Shown::value("as the case before"),
+    },
+    Key {
+        name: "repeat",
+        read: |c, n, r| r.count(n, 1..=1_000_000, &mut c.repeat),
+        show: |_| Shown::value("1"),
+    },
+    Key {
+        name: "expect",
+        read: |c, n, r| {
+            key::read(n, "`expect`", EXPECT, &mut c.expect, r);
+        },
+        show: |_| Shown::value("required"),
+    },
+];
+
+const REQUEST: &[Key<Given>] = &[
+    Key {
+        name: "route",
+        read: |g, n, r| read_text(&mut g.route, n, "the name of a route", r),
+        show: |_| Shown::value("by path and host"),
+    },
+    Key {
+        name: "path",
+        read: |g, n, r| read_text(&mut g.path, n, "a path such as `/mcp`", r),
+        show: |_| Shown::value("that of the route"),
+    },
+    Key {
+        name: "host",
+        read: |g, n, r| read_text(&mut g.host, n, "a host", r),
+        show: |_| Shown::value("one that the route answers to"),
+    },
+    Key {
+        name: "version",
+        read: |g, n, r| read_text(&mut g.version, n, "a version in quotes", r),
+        show: |_| Shown::value("the newest that the route accepts"),
+    },
+    Key {
+        name: "method",
+        read: |g, n, r| {
+            if let Some(text) = r.text(n, "a method such as `tools/list`") {
+                text.clone_into(&mut g.method);
+            }
+        },
+        show: |_| Shown::value("that of what is named"),
+    },
+    Key {
+        name: "tool",
+        read: |g, n, r| read_name(g, n, "tools/call", r),
+        show: |_| Shown::value("none"),
+    },
+    Key {
+        name: "prompt",
+        read: |g, n, r| read_name(g, n, "prompts/get", r),
+        show: |_| Shown::value("none"),
+    },
+    Key {
+        name: "uri",
+        read: |g, n, r| read_name(g, n, "resources/read", r),
+        show: |_| Shown::value("none"),
+    },
+    Key {
+        name: "arguments",
+        read: |g, n, r| read_object(&mut g.arguments, n, r),
+        show: |_| Shown::value("none"),
+    },
+    Key {
+        name: "params",
+        read: |g, n, r| read_object(&mut g.params, n, r),
+        show: |_| Shown::value("none"),
+    },
+    Key {
+        name: "headers",
+        read: |g, n, r| read_headers(&mut g.headers, n, r),
+        show: |_| Shown::value("those that follow from the rest"),
+    },
+    Key {
+        name: "body",
+        read: |g, n, _| {
+            if let Data::Scalar(scalar) = &n.data {
+                g.body = Some(scalar.text.clone());
+            }
+        },
+        show: |_| Shown::value("the one that follows from the rest"),
+    },
+    Key {
+        name: "source",
+        read: |g, n, r| {
+            let parse = |text: &str| {
+                text.parse().map_err(|_| {
+                    Flaw::of(text, "is not an address", "write one such as `203.0.113.7`")
+                })
+            };
+            r.parsed(n, "an address such as `203.0.113.7`", parse, &mut g.source);
+        },
+        show: |_| Shown::value("127.0.0.1"),
+    },
+];
+
+const CALLER: &[Key<Caller>] = &[
+    Key {
+        name: "subject",
+        read: |c, n, r| {
+            if let Some(text) = r.text(n, "who it is") {
+                text.clone_into(&mut c.subject);
+            }
+        },
+        show: |_| Shown::value("empty"),
+    },
+    Key {
+        name: "issuer",
+        read: |c, n, r| {
+            if let Some(text) = r.text(n, "who vouches for it") {
+                text.clone_into(&mut c.issuer);
+            }
+        },
+        show: |_| Shown::value("empty"),
+    },
+    Key {
+        name: "proof",
+        read: |c, n, r| r.choice(n, &PROOFS, &mut c.proof),
+        show: |_| Shown::value("token"),
+    },
+    Key {
+        name: "groups",
+        read: |c, n, r| read_texts(&mut c.groups, n, "a list of groups", r),
+        show: |_| Shown::value("none"),
+    },
+    Key {
+        name: "scopes",
+        read: |c, n, r| read_texts(&mut c.scopes, n, "a list of scopes", r),
+        show: |_| Shown::value("none"),
+    },
+    Key {
+        name: "claims",
+        read: |c, n, r| {
+            let mut claims = None;
+            read_object(&mut claims, n, r);
+            if let Some(Value::Object(claims)) = claims {
+                c.claims = claims;
+            }
+        },
+        show: |_| Shown::value("none"),
+    },
+];
+
+const PROOFS: [(&str, Proof); 3] = [
+    (Proof::Token.word(), Proof::Token),
+    (Proof::Key.word(), Proof::Key),
+    (Proof::Certificate.word(), Proof::Certificate),
+];
+
+const EXPECT: &[Key<Expect>] = &[
+    Key {
+        name: "verdict",
+        read: |e, n, r| {
+            let words = Verdict::WORDS.map(|(word, verdict)| (word, Some(verdict)));
+            r.choice(n, &words, &mut e.verdict);
+        },
+        show: |_| Shown::value("any"),
+    },
+    Key {
+        name: "rule",
+        read: |e, n, r| read_text(&mut e.rule, n, "the name of a rule", r),
+        show: |_| Shown::value("any"),
+    },
+    Key {
+        name: "limit",
+        read: |e, n, r| read_text(&mut e.limit, n, "the name of a limit", r),
+        show: |_| Shown::value("any"),
+    },
+    Key {
+        name: "reason",
+        read: |e, n, r| read_text(&mut e.reason, n, "the name of a refusal", r),
+        show: |_| Shown::value("any"),
+    },
+    Key {
+        name: "status",
+        read: |e, n, r| {
+            let mut status = 0;
+            r.count(n, 100..=599, &mut status);
+            e.status = (status != 0).then_some(status);
+        },
+        show: |_| Shown::value("any"),
+    },
+    Key {
+        name: "code",
+        read: |e, n, r| {
+            let parse = |text: &str| match text.parse() {
+                Ok(code) => Ok(Some(code)),
+                Err(_) => Err(Flaw::of(text, "is not a code", "write one such as -32602")),
+            };
+            r.parsed(n, "a JSON-RPC code such as -32602", parse, &mut e.code);
+        },
+        show: |_| Shown::value("any"),
+    },
+    Key {
+        name: "headers",
+        read: |e, n, r| read_headers(&mut e.headers, n, r),
+        show: |_| Shown::value("any"),
+    },
+];
+
+/// Whether a file holds cases.
+#[must_use]
+pub fn is_suite(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    name.is_some_and(|name| name.ends_with(ENDING))
+}
+
+/// Reads the cases in `path`.
+///
+/// # Errors
+/// All flaws of the file at once.
+pub fn load_suite(path: &Path) -> Result<Suite, Errors> {
+    let mut draft = DraftSuite::default();
+    let name = read_file(path, |tree, reader| {
+        let seen = key::read(tree, "a file with cases", SUITE, &mut draft, reader);
+        if seen.lacks("cases") {
+            let flaw = Flaw::new(
+                "the file has no `cases`",
+                "write `cases:` with one at least",
+            );
+            reader.refuse(&tree.place, flaw);
+        }
+    })?;
+    if draft.policy.is_empty() {
+        let text = path.to_string_lossy();
+        let stem = text.strip_suffix(ENDING).unwrap_or(&text);
+        draft.policy.push(PathBuf::from(format!("{stem}.yaml")));
+    }
+    Ok(Suite {
+        name,
+        policy: draft.policy,
+        tools: draft.tools,
+        cases: draft.cases,
+    })
+}
+
+/// Reads the one request in `path`: a case without an expectation.
+///
+/// # Errors
+/// All flaws of the file at once.
+pub fn load_request(path: &Path) -> Result<Given, Errors> {
+    let mut case = DraftCase::default();
+    read_file(path, |tree, reader| {
+        let seen = key::read(tree, "a file with a request", CASE, &mut case, reader);
+        if seen.lacks("request") {
+            let flaw = Flaw::new(
+                "the file has no `request`",
+                "write `request: { tool: get_forecast }`",
+            );
+            reader.refuse(&tree.place, flaw);
+        }
+        for key in ["expect", "repeat", "at"] {
+            if let Some(place) = seen.place(key) {
+                let flaw = Flaw::new(
+                    format!("`{key}` has no effect here: nothing is expected of one request"),
+                    "remove it, or put the case into a file that ends in `.test.yaml`",
+                );
+                reader.refuse(place, flaw);
+            }
+        }
+    })?;
+    Ok(case.given)
+}
+
+/// Reads one file; gives its name.
+fn read_file(path: &Path, read: impl FnOnce(&Node, &mut Reader<'_>)) -> Result<String, Errors> {
+    let sources = source::read(&[path.to_owned()]);
+    let mut reader = Reader {
+        findings: sources.findings,
+        ..Reader::new(&|_| None)
+    };
+    let mut name = String::new();
+    for source in &sources.files {
+        source.name.clone_into(&mut name);
+        if let Some(tree) = node::parse(source, &mut reader.findings) {
+            read(&tree, &mut reader);
+        }
+    }
+    Errors::none_in(reader.findings)?;
+    Ok(name)
+}
+
+fn read_cases(suite: &mut DraftSuite, node: &Node, reader: &mut Reader<'_>) {
+    let mut at = Duration::ZERO;
+    for element in reader.list(node, "a list of cases").into_iter().flatten() {
+        let mut draft = DraftCase {
+            at,
+            ..DraftCase::default()
+        };
+        let seen = key::read(element, "a case", CASE, &mut draft, reader);
+        for key in ["name", "request", "expect"] {
+            if seen.lacks(key) {
+                let flaw = Flaw::new(
+                    format!("the case has no `{key}`"),
+                    "write `- { name: …, request: { tool: … }, expect: { verdict: allow } }`",
+                );
+                reader.refuse(&element.place, flaw);
+            }
+        }
+        if draft.at < at
+            && let Some(place) = seen.place("at")
+        {
+            let flaw = Flaw::new(
+                "the case comes before the one above it",
+                "times count from the first case of the file and never go back",
+            );
+            reader.refuse(place, flaw);
+        }
+        at = draft.at;
+        suite.cases.push(Case {
+            name: draft.name,
+            origin: Origin::from(&element.place),
+            given: draft.given,
+            at: draft.at,
+            repeat: draft.repeat,
+            expect: draft.expect,
+        });
+    }
+}
+
+/// The paths of the policy, each relative to the file that names it.
+fn read_policy(suite: &mut DraftSuite, node: &Node, reader: &mut Reader<'_>) {
+    let directory = node.place.source.path.parent().unwrap_or(Path::new(""));
+    if let Data::Scalar(scalar) = &node.data {
+        return suite.policy.push(directory.join(&scalar.text));
+    }
+    let join = |text: &str| Ok(directory.join(text));
+    let paths = reader.texts(node, "a path, or a list of them", join);
+    suite.policy.extend(paths.into_iter().flatten());
+}
+
+fn read_caller(given: &mut Given, node: &Node, reader: &mut Reader<'_>) {
+    let mut caller = Caller::default();
+    let seen = key::read(node, "`caller`", CALLER, &mut caller, reader);
+    if seen.lacks("subject") {
+        let flaw = Flaw::new(
+            "the caller has no `subject`",
+            "write `caller: { subject: ann }`, or leave the caller out for nobody",
+        );
+        reader.refuse(&node.place, flaw);
+    }
+    given.caller = Some(caller);
+}
+
+fn read_text(into: &mut Option<String>, node: &Node, wanted: &str, reader: &mut Reader<'_>) {
+    if let Some(text) = reader.text(node, wanted) {
+        *into = Some(text.to_owned());
+    }
+}
+
+fn read_texts(into: &mut Vec<String>, node: &Node, wanted: &str, reader: &mut Reader<'_>) {
+    let own = |text: &str| Ok(text.to_owned());
+    if let Some(texts) = reader.texts(node, wanted, own) {
+        *into = texts;
+    }
+}
+
+fn read_name(given: &mut Given, node: &Node, method: &str, reader: &mut Reader<'_>) {
+    if let Some(text) = reader.text(node, "a name") {
+        if let Some(first) = &given.name {
+            let flaw = Flaw::new(
+                format!("the request already names `{first}`"),
+                "name one tool, one prompt or one URI",
+            );
+            return reader.refuse(&node.place, flaw);
+        }
+        given.name = Some(text.to_owned());
+        method.clone_into(&mut given.method);
+    }
+}
+
+fn read_object(into: &mut Option<Value>, node: &Node, reader: &mut Reader<'_>) {
+    match json(node) {
+        Some(value @ Value::Object(_)) => *into = Some(value),
+        Some(_) => {
+            let cause = format!("expected a mapping, found {}", node.describe());
+            reader.refuse(&node.place, Flaw::new(cause, "write `{ key: value }`"));
+        }
+        None => {}
+    }
+}
+
+/// Reads header fields; one that says `absent` must not be there.
+fn read_headers(into: &mut Vec<(String, Option<String>)>, node: &Node, reader: &mut Reader<'_>) {
+    if reader.is_asked(node, || {
+        Shape::Named(vec![Shape::Text("a value".to_owned())])
+    }) {
+        return;
+    }
+    let Data::Mapping(entries) = &node.data else {
+        let cause = format!("expected a mapping, found {}", node.describe());
+        return reader.refuse(&node.place, Flaw::new(cause, "write `{ Name: value }`"));
+    };
+    for (Word { text: name, .. }, value) in entries {
+        if let Data::Scalar(scalar) = &value.data {
+            let value = (!scalar.plain || scalar.text != "absent").then(|| scalar.text.clone());
+            into.push((name.clone(), value));
+        } else {
+            let cause = format!("expected the value of a header, found {}", value.describe());
+            let hint = "write text, or `absent` for a header that is left out";
+            reader.refuse(&value.place, Flaw::new(cause, hint));
+        }
+    }
+}
+
+/// A node as JSON, by the core schema of YAML 1.2. None where it was refused.
+fn json(node: &Node) -> Option<Value> {
+    match &node.data {
+        Data::Scalar(scalar) if !scalar.plain => Some(Value::String(scalar.text.clone())),
+        Data::Scalar(scalar) if scalar.is_empty() => Some(Value::Null),
+        Data::Scalar(scalar) => match serde_json::from_str(&scalar.text) {
+            Ok(value @ (Value::Bool(_) | Value::Number(_))) => Some(value),
+            Ok(_) | Err(_) => Some(Value::String(scalar.text.clone())),
+        },
+        Data::List(list) => list.iter().map(json).collect(),
+        Data::Mapping(entries) => {
+            let entries = entries
+                .iter()
+                .map(|(word, value)| Some((word.text.clone(), json(value)?)));
+            entries.collect::<Option<Map<_, _>>>().map(Value::Object)
+        }
+        Data::Refused | Data::Asked => None,
+    }
+}
