@@ -369,7 +369,7 @@ fn read_file(path: &Path, read: impl FnOnce(&Node, &mut Reader<'_>)) -> Result<S
         ..Reader::new(&|_| None)
     };
     let mut name = String::new();
-    for source in &sources.files {
+    if let Some(source) = sources.files.first() {
         source.name.clone_into(&mut name);
         if let Some(tree) = node::parse(source, &mut reader.findings) {
             read(&tree, &mut reader);
