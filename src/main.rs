@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use weirgate::command::pin::Wanted;
 use weirgate::command::run::StartError;
-use weirgate::command::{check, demo, exit, pin, run, schema, wants_colour};
+use weirgate::command::{check, demo, exit, pin, run, schema, test, wants_colour};
 use weirgate::policy::file::{self, Addresses};
 use weirgate::policy::finding::Errors;
 use weirgate::policy::plan::Plan;
@@ -81,6 +81,15 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Run the cases that stand beside policies, and show what differs.
+    Test {
+        /// Files with cases (`*.test.yaml`), policies that have one beside them, or directories.
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<PathBuf>,
+        /// Write JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the JSON Schema of policy files, for editors.
     Schema,
 }
@@ -97,6 +106,7 @@ fn main() -> ExitCode {
     };
     match arguments.command {
         Command::Check { paths, json } => check::check(&paths, json),
+        Command::Test { paths, json } => test::test(&paths, json),
         Command::Schema => schema::print(),
         Command::Pin {
             paths,

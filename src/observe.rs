@@ -17,4 +17,5 @@ mod writer;
 pub use exchange::{End, Exchange};
 pub use log::{Level, Log};
 pub use record::{ConnectionEnd, DETAIL_BYTES_MAX};
+pub use sink::Kept;
 pub use words::{METHOD_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};

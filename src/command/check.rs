@@ -1,13 +1,13 @@
 //! `weirgate check PATH...`: reads a policy as the gateway would, and prints what it comes to.
 
 use std::fmt::Write as _;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Map, Value, json};
 
-use super::{exit, wants_colour};
+use super::{Form, exit, reported};
 use crate::policy::file::{
     Addresses, Policy, Setting, load, settings_of_gateway, settings_of_route, settings_of_upstream,
 };
@@ -22,30 +22,7 @@ const LISTED_MAX: usize = 3;
 /// standard output as one JSON object.
 #[must_use]
 pub fn check(paths: &[PathBuf], json: bool) -> ExitCode {
-    let (out, err) = (io::stdout(), io::stderr());
-    let form = Form {
-        json,
-        colour_out: wants_colour(&out),
-        colour_err: wants_colour(&err),
-    };
-    let code = match report(paths, form, &mut out.lock(), &mut err.lock()) {
-        Ok(code) => code,
-        // `check | head` is no fault.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => 0,
-        Err(_) => exit::SOFTWARE,
-    };
-    ExitCode::from(code)
-}
-
-/// How a report is written.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Form {
-    /// As JSON instead of text.
-    pub json: bool,
-    /// With colour on standard output.
-    pub colour_out: bool,
-    /// With colour on standard error.
-    pub colour_err: bool,
+    reported(json, |form, out, err| report(paths, form, out, err))
 }
 
 /// [`check`] onto any writers; gives the exit code.

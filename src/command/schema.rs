@@ -1,12 +1,11 @@
 //! `weirgate schema`: the JSON Schema of policy files, by which editors complete and check them while
 //! they are written.
 
-use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use serde_json::{Map, Value, json};
 
-use super::exit;
+use super::reported;
 use crate::policy::file::{self, Shape};
 
 /// The reference of all keys, so that an editor shows the same words as the documentation.
@@ -22,12 +21,10 @@ const SIZE: &str = "^(0|[1-9][0-9]*)(Ki|Mi|Gi)?$";
 /// Writes the schema to standard output.
 #[must_use]
 pub fn print() -> ExitCode {
-    match writeln!(io::stdout(), "{:#}", schema()) {
-        Ok(()) => ExitCode::SUCCESS,
-        // `schema | head` is no fault.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(exit::SOFTWARE),
-    }
+    reported(false, |_, out, _| {
+        writeln!(out, "{:#}", schema())?;
+        Ok(0)
+    })
 }
 
 /// The schema, by draft 7 of JSON Schema, which is what editors read best. It takes whatever the

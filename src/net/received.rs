@@ -28,7 +28,8 @@ pub struct BrokenOff {
 
 impl Received {
     /// The body of a request over HTTP/1.1.
-    pub(super) fn over_connection(body: Incoming) -> Received {
+    #[must_use]
+    pub fn over_connection(body: Incoming) -> Received {
         Received {
             body,
             is_stream: false,

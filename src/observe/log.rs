@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use super::exchange::Exchange;
 use super::line::{Encoding, Line, cut};
 use super::record::ConnectionEnd;
-use super::sink::{LogFile, Sink, StandardError};
+use super::sink::{Kept, LogFile, Sink, StandardError};
 use super::writer::{Backlog, RETRY_TIME, Writer};
 use crate::policy::plan::{self, LogFormat};
 
@@ -54,6 +54,19 @@ impl Log {
             None => Log::start_to(StandardError::open()?, plan, RETRY_TIME),
             Some(path) => Log::start_to(LogFile::open(path.clone())?, plan, RETRY_TIME),
         }
+    }
+
+    /// Starts one whose records are kept in memory as JSON.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub fn kept() -> io::Result<(Log, Kept)> {
+        let plan = plan::Log {
+            access: LogFormat::Json,
+            ..plan::Log::default()
+        };
+        let kept = Kept::default();
+        Ok((Log::start_to(kept.clone(), &plan, RETRY_TIME)?, kept))
     }
 
     /// Opens the record of an exchange, which begins now. `path` is the request's, and is only

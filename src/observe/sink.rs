@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where batches of lines go.
 pub(super) trait Sink: Send + 'static {
@@ -33,6 +34,29 @@ impl StandardError {
 impl Sink for StandardError {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes)
+    }
+}
+
+/// Memory, from which the lines are taken by whoever asked for them.
+#[derive(Clone, Debug, Default)]
+pub struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Kept {
+    /// The lines since they were taken last.
+    #[must_use]
+    pub fn take(&self) -> Vec<String> {
+        let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = std::mem::take(&mut *bytes);
+        let text = String::from_utf8_lossy(&bytes);
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+impl Sink for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(bytes);
+        Ok(bytes.len())
     }
 }
 

@@ -372,6 +372,7 @@ pub(crate) fn sort(findings: &mut [Finding]) {
 pub(crate) struct Paint {
     pub(crate) bold: &'static str,
     pub(crate) red: &'static str,
+    pub(crate) green: &'static str,
     pub(crate) yellow: &'static str,
     pub(crate) plain: &'static str,
 }
@@ -383,6 +384,7 @@ impl Paint {
             Paint {
                 bold: "\x1b[1m",
                 red: "\x1b[31m",
+                green: "\x1b[32m",
                 yellow: "\x1b[33m",
                 plain: "\x1b[0m",
             }
@@ -390,6 +392,7 @@ impl Paint {
             Paint {
                 bold: "",
                 red: "",
+                green: "",
                 yellow: "",
                 plain: "",
             }

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use weirgate::command::check::{Form, report};
+use weirgate::command::Form;
+use weirgate::command::check::report;
 use weirgate::policy::file::keys;
 
 use crate::Files;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use weirgate::command::check::{Form, report};
+use weirgate::command::Form;
+use weirgate::command::check::report;
 use weirgate::policy::pin::OnChange;
 use weirgate::policy::plan::{Cache, Catalog, LegacyCache, LegacyScope, Memory, Order};
 

@@ -1,6 +1,7 @@
 //! Routes that pass requests through, what browsers are told, and whom the gateway believes.
 
-use weirgate::command::check::{Form, report};
+use weirgate::command::Form;
+use weirgate::command::check::report;
 use weirgate::policy::plan::{Forwarded, ForwardedBy};
 
 use crate::merging::every_key;

@@ -304,6 +304,14 @@ pub fn is_suite(path: &Path) -> bool {
     name.is_some_and(|name| name.ends_with(ENDING))
 }
 
+/// Where the cases of the policy file `path` stand.
+#[must_use]
+pub fn suite_of(path: &Path) -> PathBuf {
+    let mut name = path.with_extension("").into_os_string();
+    name.push(ENDING);
+    PathBuf::from(name)
+}
+
 /// Reads the cases in `path`.
 ///
 /// # Errors
