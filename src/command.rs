@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 pub mod check;
 pub mod demo;
+pub mod explain;
 pub mod pin;
 pub mod run;
 pub mod schema;

@@ -1,14 +1,16 @@
 //! Arguments, signals, exit codes; no logic.
 
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use weirgate::command::explain::Question;
 use weirgate::command::pin::Wanted;
 use weirgate::command::run::StartError;
-use weirgate::command::{check, demo, exit, pin, run, schema, test, wants_colour};
+use weirgate::command::{check, demo, exit, explain, pin, run, schema, test, wants_colour};
+use weirgate::policy::case::Given;
 use weirgate::policy::file::{self, Addresses};
 use weirgate::policy::finding::Errors;
 use weirgate::policy::plan::Plan;
@@ -81,6 +83,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say what a policy makes of one request, stage by stage.
+    Explain(Explain),
     /// Run the cases that stand beside policies, and show what differs.
     Test {
         /// Files with cases (`*.test.yaml`), policies that have one beside them, or directories.
@@ -92,6 +96,78 @@ enum Command {
     },
     /// Print the JSON Schema of policy files, for editors.
     Schema,
+}
+
+/// The request may come from a file or from flags.
+#[derive(clap::Args)]
+struct Explain {
+    /// A policy file, or a directory of them; may be given more than once.
+    #[arg(long, value_name = "PATH", required = true)]
+    policy: Vec<PathBuf>,
+    /// A YAML or JSON file with the request and who calls.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["tool", "prompt", "uri", "method"])]
+    request: Option<PathBuf>,
+    /// The tool that is called.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["prompt", "uri"])]
+    tool: Option<String>,
+    /// The prompt that is asked for.
+    #[arg(long, value_name = "NAME", conflicts_with = "uri")]
+    prompt: Option<String>,
+    /// The resource that is read.
+    #[arg(long, value_name = "URI")]
+    uri: Option<String>,
+    /// Another method.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["tool", "prompt", "uri"])]
+    method: Option<String>,
+    /// The arguments, as a JSON object.
+    #[arg(long, value_name = "JSON")]
+    arguments: Option<String>,
+    /// The route, where the policy has more than one.
+    #[arg(long, value_name = "NAME")]
+    route: Option<String>,
+    /// The protocol version that the client speaks.
+    #[arg(long, value_name = "VERSION")]
+    version: Option<String>,
+    /// The address that it comes from.
+    #[arg(long, value_name = "ADDR")]
+    source: Option<IpAddr>,
+    /// A JSON file with the server's tools, for their argument headers.
+    #[arg(long, value_name = "FILE")]
+    tools: Option<PathBuf>,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Explain {
+    fn question(self) -> Question {
+        let named = [
+            (self.tool, "tools/call"),
+            (self.prompt, "prompts/get"),
+            (self.uri, "resources/read"),
+        ];
+        let mut given = Given::default();
+        for (name, method) in named {
+            if name.is_some() {
+                (given.name, given.method) = (name, method.to_owned());
+            }
+        }
+        if let Some(method) = self.method {
+            given.method = method;
+        }
+        if let Some(source) = self.source {
+            given.source = source;
+        }
+        (given.route, given.version) = (self.route, self.version);
+        Question {
+            policy: self.policy,
+            request: self.request,
+            given,
+            arguments: self.arguments,
+            tools: self.tools,
+            json: self.json,
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -106,6 +182,7 @@ fn main() -> ExitCode {
     };
     match arguments.command {
         Command::Check { paths, json } => check::check(&paths, json),
+        Command::Explain(explain) => explain::explain(&explain.question()),
         Command::Test { paths, json } => test::test(&paths, json),
         Command::Schema => schema::print(),
         Command::Pin {

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use weirgate::command::Form;
 use weirgate::command::check::report;
+use weirgate::command::{Form, test};
 use weirgate::policy::file::keys;
 
 use crate::Files;
@@ -137,13 +137,20 @@ fn every_example_is_good_and_listed() {
     for entry in std::fs::read_dir("policies").unwrap() {
         let mut path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if name == "README.md" {
+        if name == "README.md" || name.ends_with(".test.yaml") {
             continue;
         }
         if name == "tls.yaml" {
-            std::fs::copy(&path, certificates.path(&name)).unwrap();
+            for file in [&*name, "tls.test.yaml"] {
+                std::fs::copy(format!("policies/{file}"), certificates.path(file)).unwrap();
+            }
             path = certificates.path(&name);
         }
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let tried = test::report(&[path.clone()], Form::default(), &mut out, &mut err).unwrap();
+        let told = String::from_utf8_lossy(&out);
+        assert_eq!((tried, err.len()), (0, 0), "{name}: {told}");
+        assert!(told.contains("  ok    "), "{name}: {told}");
         let (code, out, err) = check(&path);
         assert_eq!(code, 0, "{err}");
         assert!(out.contains("no warnings"), "{out}");

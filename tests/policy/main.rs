@@ -19,6 +19,7 @@ mod secrets;
 mod streams;
 mod tls;
 mod together;
+mod trying;
 mod unused;
 
 #[path = "../gateway/harness/certificates.rs"]

@@ -62,7 +62,7 @@ impl Shell {
         match words.as_slice() {
             ["cargo", "run", "--release", "--", "demo"] => demo::three_calls(),
             ["tests/run" | "tests/bench/compare"] => assert_executable(line, place),
-            ["weirgate", "check", ..] => {
+            ["weirgate", "check" | "test" | "explain", ..] => {
                 let output = weirgate(&words[1..]);
                 assert_eq!(output.status.code(), Some(0), "{place}: {output:?}");
                 assert!(output.stderr.is_empty(), "{place}: {output:?}");

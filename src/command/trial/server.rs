@@ -23,8 +23,6 @@ use crate::protocol::version::Version;
 pub(in crate::command) struct Arrived {
     /// Its header fields.
     pub(in crate::command) headers: HeaderMap,
-    /// Its message.
-    pub(in crate::command) message: Value,
 }
 
 /// The server, and what arrived at it last.
@@ -80,8 +78,7 @@ async fn serve(
         .is_some_and(|id| id.starts_with("weirgate-"));
     if !asked_by_us {
         let headers = head.headers;
-        *keeping.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Arrived { headers, message });
+        *keeping.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arrived { headers });
     }
     let mut response = Response::new(Full::default());
     match answer {

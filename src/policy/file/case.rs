@@ -1,11 +1,12 @@
 //! Files with cases, and files with one request: what a policy is tried with.
 
+mod request;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::policy::caller::{Caller, Proof};
 use crate::policy::case::{Case, Expect, Given, Suite, Verdict};
 use crate::policy::finding::{Errors, Flaw, Origin};
 
@@ -14,6 +15,7 @@ use super::node::{self, Data, Node, Word};
 use super::reader::Reader;
 use super::shape::Shape;
 use super::source;
+use request::{REQUEST, read_caller};
 
 /// What the name of a file with cases ends in. It stands beside the policy and is no part of it.
 pub(super) const ENDING: &str = ".test.yaml";
@@ -108,142 +110,6 @@ const CASE: &[Key<DraftCase>] = &[
         },
         show: |_| Shown::value("required"),
     },
-];
-
-const REQUEST: &[Key<Given>] = &[
-    Key {
-        name: "route",
-        read: |g, n, r| read_text(&mut g.route, n, "the name of a route", r),
-        show: |_| Shown::value("by path and host"),
-    },
-    Key {
-        name: "path",
-        read: |g, n, r| read_text(&mut g.path, n, "a path such as `/mcp`", r),
-        show: |_| Shown::value("that of the route"),
-    },
-    Key {
-        name: "host",
-        read: |g, n, r| read_text(&mut g.host, n, "a host", r),
-        show: |_| Shown::value("one that the route answers to"),
-    },
-    Key {
-        name: "version",
-        read: |g, n, r| read_text(&mut g.version, n, "a version in quotes", r),
-        show: |_| Shown::value("the newest that the route accepts"),
-    },
-    Key {
-        name: "method",
-        read: |g, n, r| {
-            if let Some(text) = r.text(n, "a method such as `tools/list`") {
-                text.clone_into(&mut g.method);
-            }
-        },
-        show: |_| Shown::value("that of what is named"),
-    },
-    Key {
-        name: "tool",
-        read: |g, n, r| read_name(g, n, "tools/call", r),
-        show: |_| Shown::value("none"),
-    },
-    Key {
-        name: "prompt",
-        read: |g, n, r| read_name(g, n, "prompts/get", r),
-        show: |_| Shown::value("none"),
-    },
-    Key {
-        name: "uri",
-        read: |g, n, r| read_name(g, n, "resources/read", r),
-        show: |_| Shown::value("none"),
-    },
-    Key {
-        name: "arguments",
-        read: |g, n, r| read_object(&mut g.arguments, n, r),
-        show: |_| Shown::value("none"),
-    },
-    Key {
-        name: "params",
-        read: |g, n, r| read_object(&mut g.params, n, r),
-        show: |_| Shown::value("none"),
-    },
-    Key {
-        name: "headers",
-        read: |g, n, r| read_headers(&mut g.headers, n, r),
-        show: |_| Shown::value("those that follow from the rest"),
-    },
-    Key {
-        name: "body",
-        read: |g, n, _| {
-            if let Data::Scalar(scalar) = &n.data {
-                g.body = Some(scalar.text.clone());
-            }
-        },
-        show: |_| Shown::value("the one that follows from the rest"),
-    },
-    Key {
-        name: "source",
-        read: |g, n, r| {
-            let parse = |text: &str| {
-                text.parse().map_err(|_| {
-                    Flaw::of(text, "is not an address", "write one such as `203.0.113.7`")
-                })
-            };
-            r.parsed(n, "an address such as `203.0.113.7`", parse, &mut g.source);
-        },
-        show: |_| Shown::value("127.0.0.1"),
-    },
-];
-
-const CALLER: &[Key<Caller>] = &[
-    Key {
-        name: "subject",
-        read: |c, n, r| {
-            if let Some(text) = r.text(n, "who it is") {
-                text.clone_into(&mut c.subject);
-            }
-        },
-        show: |_| Shown::value("empty"),
-    },
-    Key {
-        name: "issuer",
-        read: |c, n, r| {
-            if let Some(text) = r.text(n, "who vouches for it") {
-                text.clone_into(&mut c.issuer);
-            }
-        },
-        show: |_| Shown::value("empty"),
-    },
-    Key {
-        name: "proof",
-        read: |c, n, r| r.choice(n, &PROOFS, &mut c.proof),
-        show: |_| Shown::value("token"),
-    },
-    Key {
-        name: "groups",
-        read: |c, n, r| read_texts(&mut c.groups, n, "a list of groups", r),
-        show: |_| Shown::value("none"),
-    },
-    Key {
-        name: "scopes",
-        read: |c, n, r| read_texts(&mut c.scopes, n, "a list of scopes", r),
-        show: |_| Shown::value("none"),
-    },
-    Key {
-        name: "claims",
-        read: |c, n, r| {
-            let mut claims = None;
-            read_object(&mut claims, n, r);
-            if let Some(Value::Object(claims)) = claims {
-                c.claims = claims;
-            }
-        },
-        show: |_| Shown::value("none"),
-    },
-];
-
-const PROOFS: [(&str, Proof); 3] = [
-    (Proof::Token.word(), Proof::Token),
-    (Proof::Key.word(), Proof::Key),
-    (Proof::Certificate.word(), Proof::Certificate),
 ];
 
 const EXPECT: &[Key<Expect>] = &[
@@ -436,54 +302,9 @@ fn read_policy(suite: &mut DraftSuite, node: &Node, reader: &mut Reader<'_>) {
     suite.policy.extend(paths.into_iter().flatten());
 }
 
-fn read_caller(given: &mut Given, node: &Node, reader: &mut Reader<'_>) {
-    let mut caller = Caller::default();
-    let seen = key::read(node, "`caller`", CALLER, &mut caller, reader);
-    if seen.lacks("subject") {
-        let flaw = Flaw::new(
-            "the caller has no `subject`",
-            "write `caller: { subject: ann }`, or leave the caller out for nobody",
-        );
-        reader.refuse(&node.place, flaw);
-    }
-    given.caller = Some(caller);
-}
-
 fn read_text(into: &mut Option<String>, node: &Node, wanted: &str, reader: &mut Reader<'_>) {
     if let Some(text) = reader.text(node, wanted) {
         *into = Some(text.to_owned());
-    }
-}
-
-fn read_texts(into: &mut Vec<String>, node: &Node, wanted: &str, reader: &mut Reader<'_>) {
-    let own = |text: &str| Ok(text.to_owned());
-    if let Some(texts) = reader.texts(node, wanted, own) {
-        *into = texts;
-    }
-}
-
-fn read_name(given: &mut Given, node: &Node, method: &str, reader: &mut Reader<'_>) {
-    if let Some(text) = reader.text(node, "a name") {
-        if let Some(first) = &given.name {
-            let flaw = Flaw::new(
-                format!("the request already names `{first}`"),
-                "name one tool, one prompt or one URI",
-            );
-            return reader.refuse(&node.place, flaw);
-        }
-        given.name = Some(text.to_owned());
-        method.clone_into(&mut given.method);
-    }
-}
-
-fn read_object(into: &mut Option<Value>, node: &Node, reader: &mut Reader<'_>) {
-    match json(node) {
-        Some(value @ Value::Object(_)) => *into = Some(value),
-        Some(_) => {
-            let cause = format!("expected a mapping, found {}", node.describe());
-            reader.refuse(&node.place, Flaw::new(cause, "write `{ key: value }`"));
-        }
-        None => {}
     }
 }
 
