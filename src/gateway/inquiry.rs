@@ -1,8 +1,6 @@
 //! Who asks, and what is known of the request so far: what every stage may add to, and what is left
 //! of a request once it is answered.
 
-use std::sync::Arc;
-
 use http::HeaderMap;
 use http::request::Parts;
 
@@ -11,7 +9,6 @@ use super::receive;
 use super::sender::Sender;
 use crate::net::received::Received;
 use crate::observe::Exchange;
-use crate::policy::caller::Caller;
 use crate::policy::plan::Bounds;
 use crate::protocol::refusal::{Addressee, Refusal};
 
@@ -25,8 +22,6 @@ pub(super) struct Inquiry<'g> {
     pub(super) to: Addressee,
     /// The page that it comes from, once its route has let that in.
     pub(super) page: Option<Page<'g>>,
-    /// Who calls, once that is proven; nobody where the route does not ask.
-    pub(super) caller: Option<Arc<Caller>>,
 }
 
 /// The page of a browser that a request comes from and that its route has let in: it may read
@@ -48,7 +43,6 @@ impl<'g> Inquiry<'g> {
             exchange,
             to: Addressee::of(headers),
             page: None,
-            caller: None,
         }
     }
 
