@@ -1,6 +1,5 @@
 //! What the platform team decides: pure, with time as an argument.
 
-pub mod caller;
 pub mod case;
 mod content;
 pub mod file;

@@ -60,7 +60,7 @@ pub fn report(
     let came = Trial::start(&policy.plan, &tools).and_then(|trial| trial.ask(&given));
     match came {
         Ok(came) => {
-            let steps = steps(&given, &came);
+            let steps = steps(&came);
             let text = match form.json {
                 true => format!("{:#}\n", as_json(&came, &steps)),
                 false => written(&given, &came, &steps, form.colour_out),
@@ -135,38 +135,26 @@ fn tools(path: Option<&std::path::Path>) -> Result<Vec<Value>, Errors> {
 pub enum Stage {
     /// Host, path and origin lead to a route.
     Route,
-    /// Who calls.
-    Caller,
     /// The body is one message that all readers take alike.
     Body,
     /// The routing headers say what the body says.
     Headers,
     /// The era and the version are served.
     Version,
-    /// The rules on names.
-    Names,
     /// The tool's definition, and the headers of the arguments.
     Arguments,
-    /// The rules with conditions.
-    Conditions,
-    /// The limits.
-    Limits,
     /// The server.
     Upstream,
 }
 
 impl Stage {
     /// All of them, in the order in which the first failure wins.
-    pub const ALL: [(Stage, &'static str); 10] = [
+    pub const ALL: [(Stage, &'static str); 6] = [
         (Stage::Route, "route"),
-        (Stage::Caller, "caller"),
         (Stage::Body, "body"),
         (Stage::Headers, "headers"),
         (Stage::Version, "version"),
-        (Stage::Names, "names"),
         (Stage::Arguments, "arguments"),
-        (Stage::Conditions, "conditions"),
-        (Stage::Limits, "limits"),
         (Stage::Upstream, "upstream"),
     ];
 
@@ -221,7 +209,7 @@ struct Step {
 
 /// The stages, each with its verdict: those before the one that refuses were passed, and those behind
 /// it were not reached.
-fn steps(given: &Given, came: &Came) -> Vec<Step> {
+fn steps(came: &Came) -> Vec<Step> {
     let detail = came.word("detail").unwrap_or_default();
     let is_argument = detail.to_ascii_lowercase().starts_with("mcp-param-");
     let refused = came
@@ -233,7 +221,7 @@ fn steps(given: &Given, came: &Came) -> Vec<Step> {
             let (verdict, said) = match refused {
                 Some((Some(at), _)) if stage > at => ("not reached", String::new()),
                 Some((Some(at), reason)) if stage == at => ("refused", refusal(came, reason)),
-                _ => ("passed", passed(stage, given, came)),
+                _ => ("passed", passed(stage, came)),
             };
             Step {
                 name,
@@ -254,16 +242,11 @@ fn refusal(came: &Came, reason: &str) -> String {
 }
 
 /// What is known of a stage that was passed.
-fn passed(stage: Stage, given: &Given, came: &Came) -> String {
+fn passed(stage: Stage, came: &Came) -> String {
     let word = |field| came.word(field).unwrap_or_default().to_owned();
     match stage {
         Stage::Route => word("route"),
-        Stage::Caller => match &given.caller {
-            Some(caller) => format!("{} ({})", caller.subject, caller.proof),
-            None => "nobody".to_owned(),
-        },
         Stage::Version => format!("{} {}", word("era"), word("version")),
-        Stage::Names | Stage::Conditions => word("rule"),
         Stage::Arguments => match came.word("schema") {
             Some("none") => "the tool is not known, so its headers passed unjudged".to_owned(),
             _ => String::new(),
@@ -280,7 +263,7 @@ fn passed(stage: Stage, given: &Given, came: &Came) -> String {
             }
             None => "does not receive it".to_owned(),
         },
-        Stage::Body | Stage::Headers | Stage::Limits => String::new(),
+        Stage::Body | Stage::Headers => String::new(),
     }
 }
 
@@ -322,8 +305,6 @@ fn as_json(came: &Came, steps: &[Step]) -> Value {
     json!({
         "verdict": came.verdict().to_string(),
         "status": came.status.as_u16(),
-        "rule": came.word("rule"),
-        "limit": came.word("limit"),
         "reason": came.reason(),
         "stages": stages,
         "answer": came.body,

@@ -68,8 +68,6 @@ impl Came {
     pub(super) fn verdict(&self) -> Verdict {
         match self.reason() {
             None => Verdict::Allow,
-            Some(_) if self.word("limit").is_some() => Verdict::Limit,
-            Some(reason) if reason.starts_with("rule_") => Verdict::Deny,
             Some(_) => Verdict::Refuse,
         }
     }

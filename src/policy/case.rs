@@ -3,11 +3,9 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use super::caller::Caller;
 use super::finding::Origin;
 
 /// The cases of one file.
@@ -19,7 +17,7 @@ pub struct Suite {
     pub policy: Vec<PathBuf>,
     /// The tools that the servers are taken to have, as `tools/list` gives them.
     pub tools: Vec<Value>,
-    /// The cases, in their order: limits count from one to the next.
+    /// The cases, in their order.
     pub cases: Vec<Case>,
 }
 
@@ -32,10 +30,6 @@ pub struct Case {
     pub origin: Origin,
     /// What is asked.
     pub given: Given,
-    /// When, since the first case of the file.
-    pub at: Duration,
-    /// How often, at once; the expectation is of the last.
-    pub repeat: u32,
     /// What is expected.
     pub expect: Expect,
 }
@@ -65,8 +59,6 @@ pub struct Given {
     pub body: Option<String>,
     /// Where it comes from.
     pub source: IpAddr,
-    /// Who calls, taken to be proven.
-    pub caller: Option<Caller>,
 }
 
 impl Default for Given {
@@ -83,7 +75,6 @@ impl Default for Given {
             headers: Vec::new(),
             body: None,
             source: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            caller: None,
         }
     }
 }
@@ -93,22 +84,14 @@ impl Default for Given {
 pub enum Verdict {
     /// It may go upstream.
     Allow,
-    /// A rule refuses it, or that none allows it.
-    Deny,
-    /// A limit refuses it.
-    Limit,
-    /// Anything else refuses it.
+    /// It is refused.
     Refuse,
 }
 
 impl Verdict {
     /// The words for them.
-    pub const WORDS: [(&'static str, Verdict); 4] = [
-        ("allow", Verdict::Allow),
-        ("deny", Verdict::Deny),
-        ("limit", Verdict::Limit),
-        ("refuse", Verdict::Refuse),
-    ];
+    pub const WORDS: [(&'static str, Verdict); 2] =
+        [("allow", Verdict::Allow), ("refuse", Verdict::Refuse)];
 }
 
 impl fmt::Display for Verdict {
@@ -123,16 +106,12 @@ impl fmt::Display for Verdict {
 pub struct Expect {
     /// What comes of it.
     pub verdict: Option<Verdict>,
-    /// The rule that decides.
-    pub rule: Option<String>,
-    /// The limit that refuses.
-    pub limit: Option<String>,
     /// The name of the refusal, as in the log.
     pub reason: Option<String>,
     /// The status of the answer.
     pub status: Option<u16>,
     /// The JSON-RPC code of the answer.
     pub code: Option<i32>,
-    /// Header fields of a refusal; one without a value is not there.
+    /// Header fields of the answer; one without a value is not there.
     pub headers: Vec<(String, Option<String>)>,
 }

@@ -92,7 +92,7 @@ fn cases_are_no_part_of_the_policy_beside_them() {
 fn wrong_cases_are_told_with_their_places_and_nothing_is_run() {
     let files = with_cases(
         "cases:\n- name: a\n  request: { tool: a, prompt: b }\n  expect: { verdict: alow }\n\
-         - request: { tool: a }\n  caller: { groups: [ x ] }\n  expect: { verdcit: allow }\n",
+         - request: { tool: a }\n  expect: { verdcit: allow }\n",
     );
     let (code, out, err) = tried(files.path("p.yaml"), false);
     assert_eq!((code, out.as_str()), (64, ""));
@@ -100,7 +100,6 @@ fn wrong_cases_are_told_with_their_places_and_nothing_is_run() {
         "p.test.yaml:3:31: the request already names `a`",
         "did you mean `allow`?",
         "the case has no `name`",
-        "the caller has no `subject`",
         "did you mean `verdict`?",
     ] {
         assert!(err.contains(said), "{said}: {err}");
@@ -162,14 +161,10 @@ fn a_request_is_explained_stage_by_stage() {
 tools/call get_forecast from 127.0.0.1: allow, status 200
 
 route       passed       w
-caller      passed       nobody
 body        passed
 headers     passed
 version     passed       modern 2026-07-28
-names       passed
 arguments   passed       the tool is not known, so its headers passed unjudged
-conditions  passed
-limits      passed
 upstream    passed       receives mcp-protocol-version: 2026-07-28, mcp-method: tools/call, mcp-name: get_forecast
 ";
     assert_eq!(out, expected);
@@ -184,9 +179,9 @@ upstream    passed       receives mcp-protocol-version: 2026-07-28, mcp-method: 
         .iter()
         .map(|stage| stage["verdict"].as_str().unwrap())
         .collect();
-    assert_eq!(verdicts[..4], ["passed", "passed", "passed", "refused"]);
+    assert_eq!(verdicts[..3], ["passed", "passed", "refused"]);
     assert!(
-        verdicts[4..]
+        verdicts[3..]
             .iter()
             .all(|verdict| *verdict == "not reached")
     );

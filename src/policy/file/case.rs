@@ -3,7 +3,6 @@
 mod request;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -15,7 +14,7 @@ use super::node::{self, Data, Node, Word};
 use super::reader::Reader;
 use super::shape::Shape;
 use super::source;
-use request::{REQUEST, read_caller};
+use request::REQUEST;
 
 /// What the name of a file with cases ends in. It stands beside the policy and is no part of it.
 pub(super) const ENDING: &str = ".test.yaml";
@@ -51,24 +50,11 @@ const SUITE: &[Key<DraftSuite>] = &[
 ];
 
 /// What the keys of a case say.
+#[derive(Default)]
 struct DraftCase {
     name: String,
     given: Given,
-    at: Duration,
-    repeat: u32,
     expect: Expect,
-}
-
-impl Default for DraftCase {
-    fn default() -> Self {
-        DraftCase {
-            name: String::new(),
-            given: Given::default(),
-            at: Duration::ZERO,
-            repeat: 1,
-            expect: Expect::default(),
-        }
-    }
 }
 
 const CASE: &[Key<DraftCase>] = &[
@@ -89,21 +75,6 @@ const CASE: &[Key<DraftCase>] = &[
         show: |_| Shown::value("required"),
     },
     Key {
-        name: "caller",
-        read: |c, n, r| read_caller(&mut c.given, n, r),
-        show: |_| Shown::value("nobody"),
-    },
-    Key {
-        name: "at",
-        read: |c, n, r| r.duration(n, &mut c.at),
-        show: |_| Shown::value("as the case before"),
-    },
-    Key {
-        name: "repeat",
-        read: |c, n, r| r.count(n, 1..=1_000_000, &mut c.repeat),
-        show: |_| Shown::value("1"),
-    },
-    Key {
         name: "expect",
         read: |c, n, r| {
             key::read(n, "`expect`", EXPECT, &mut c.expect, r);
@@ -119,16 +90,6 @@ const EXPECT: &[Key<Expect>] = &[
             let words = Verdict::WORDS.map(|(word, verdict)| (word, Some(verdict)));
             r.choice(n, &words, &mut e.verdict);
         },
-        show: |_| Shown::value("any"),
-    },
-    Key {
-        name: "rule",
-        read: |e, n, r| read_text(&mut e.rule, n, "the name of a rule", r),
-        show: |_| Shown::value("any"),
-    },
-    Key {
-        name: "limit",
-        read: |e, n, r| read_text(&mut e.limit, n, "the name of a limit", r),
         show: |_| Shown::value("any"),
     },
     Key {
@@ -222,14 +183,12 @@ pub fn load_request(path: &Path) -> Result<Given, Errors> {
             );
             reader.refuse(&tree.place, flaw);
         }
-        for key in ["expect", "repeat", "at"] {
-            if let Some(place) = seen.place(key) {
-                let flaw = Flaw::new(
-                    format!("`{key}` has no effect here: nothing is expected of one request"),
-                    "remove it, or put the case into a file that ends in `.test.yaml`",
-                );
-                reader.refuse(place, flaw);
-            }
+        if let Some(place) = seen.place("expect") {
+            let flaw = Flaw::new(
+                "`expect` has no effect here: nothing is expected of one request",
+                "remove it, or put the case into a file that ends in `.test.yaml`",
+            );
+            reader.refuse(place, flaw);
         }
     })?;
     Ok(case.given)
@@ -254,12 +213,8 @@ fn read_file(path: &Path, read: impl FnOnce(&Node, &mut Reader<'_>)) -> Result<S
 }
 
 fn read_cases(suite: &mut DraftSuite, node: &Node, reader: &mut Reader<'_>) {
-    let mut at = Duration::ZERO;
     for element in reader.list(node, "a list of cases").into_iter().flatten() {
-        let mut draft = DraftCase {
-            at,
-            ..DraftCase::default()
-        };
+        let mut draft = DraftCase::default();
         let seen = key::read(element, "a case", CASE, &mut draft, reader);
         for key in ["name", "request", "expect"] {
             if seen.lacks(key) {
@@ -270,22 +225,10 @@ fn read_cases(suite: &mut DraftSuite, node: &Node, reader: &mut Reader<'_>) {
                 reader.refuse(&element.place, flaw);
             }
         }
-        if draft.at < at
-            && let Some(place) = seen.place("at")
-        {
-            let flaw = Flaw::new(
-                "the case comes before the one above it",
-                "times count from the first case of the file and never go back",
-            );
-            reader.refuse(place, flaw);
-        }
-        at = draft.at;
         suite.cases.push(Case {
             name: draft.name,
             origin: Origin::from(&element.place),
             given: draft.given,
-            at: draft.at,
-            repeat: draft.repeat,
             expect: draft.expect,
         });
     }

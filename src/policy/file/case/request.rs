@@ -1,13 +1,12 @@
-//! What the cases ask, and who asks it.
+//! What the cases ask.
 
 use serde_json::Value;
 
-use crate::policy::caller::{Caller, Proof};
 use crate::policy::case::Given;
 use crate::policy::finding::Flaw;
 
 use super::{json, read_headers, read_text};
-use crate::policy::file::key::{self, Key, Shown};
+use crate::policy::file::key::{Key, Shown};
 use crate::policy::file::node::{Data, Node};
 use crate::policy::file::reader::Reader;
 
@@ -93,80 +92,6 @@ pub(super) const REQUEST: &[Key<Given>] = &[
         show: |_| Shown::value("127.0.0.1"),
     },
 ];
-
-const CALLER: &[Key<Caller>] = &[
-    Key {
-        name: "subject",
-        read: |c, n, r| {
-            if let Some(text) = r.text(n, "who it is") {
-                text.clone_into(&mut c.subject);
-            }
-        },
-        show: |_| Shown::value("empty"),
-    },
-    Key {
-        name: "issuer",
-        read: |c, n, r| {
-            if let Some(text) = r.text(n, "who vouches for it") {
-                text.clone_into(&mut c.issuer);
-            }
-        },
-        show: |_| Shown::value("empty"),
-    },
-    Key {
-        name: "proof",
-        read: |c, n, r| r.choice(n, &PROOFS, &mut c.proof),
-        show: |_| Shown::value("token"),
-    },
-    Key {
-        name: "groups",
-        read: |c, n, r| read_texts(&mut c.groups, n, "a list of groups", r),
-        show: |_| Shown::value("none"),
-    },
-    Key {
-        name: "scopes",
-        read: |c, n, r| read_texts(&mut c.scopes, n, "a list of scopes", r),
-        show: |_| Shown::value("none"),
-    },
-    Key {
-        name: "claims",
-        read: |c, n, r| {
-            let mut claims = None;
-            read_object(&mut claims, n, r);
-            if let Some(Value::Object(claims)) = claims {
-                c.claims = claims;
-            }
-        },
-        show: |_| Shown::value("none"),
-    },
-];
-
-const PROOFS: [(&str, Proof); 3] = [
-    (Proof::Token.word(), Proof::Token),
-    (Proof::Key.word(), Proof::Key),
-    (Proof::Certificate.word(), Proof::Certificate),
-];
-
-/// Reads who calls.
-pub(super) fn read_caller(given: &mut Given, node: &Node, reader: &mut Reader<'_>) {
-    let mut caller = Caller::default();
-    let seen = key::read(node, "`caller`", CALLER, &mut caller, reader);
-    if seen.lacks("subject") {
-        let flaw = Flaw::new(
-            "the caller has no `subject`",
-            "write `caller: { subject: ann }`, or leave the caller out for nobody",
-        );
-        reader.refuse(&node.place, flaw);
-    }
-    given.caller = Some(caller);
-}
-
-fn read_texts(into: &mut Vec<String>, node: &Node, wanted: &str, reader: &mut Reader<'_>) {
-    let own = |text: &str| Ok(text.to_owned());
-    if let Some(texts) = reader.texts(node, wanted, own) {
-        *into = texts;
-    }
-}
 
 fn read_name(given: &mut Given, node: &Node, method: &str, reader: &mut Reader<'_>) {
     if let Some(text) = reader.text(node, "a name") {
