@@ -78,19 +78,19 @@ pub fn report(
 type Read = (file::Policy, Given, Vec<Value>);
 
 fn read(question: &Question) -> Result<Read, Errors> {
-    let mut findings: Vec<Finding> = Vec::new();
-    let mut note = |errors: Errors| findings.extend_from_slice(errors.findings());
-    let policy = file::load(&question.policy, Addresses::default()).map_err(&mut note);
+    let policy = file::load(&question.policy, Addresses::default());
     let given = match &question.request {
-        Some(path) => load_request(path).map_err(&mut note),
-        None => flags(question).map_err(&mut note),
+        Some(path) => load_request(path),
+        None => flags(question),
     };
-    let tools = tools(question.tools.as_deref()).map_err(&mut note);
-    Errors::none_in(findings)?;
+    let tools = tools(question.tools.as_deref());
     match (policy, given, tools) {
         (Ok(policy), Ok(given), Ok(tools)) => Ok((policy, given, tools)),
-        // Whatever is missing was noted.
-        _ => Err(Finding::argument("explain", Flaw::new("nothing to explain", "")).into()),
+        (Err(errors), given, tools) => {
+            Err(errors.joined(given.err().into_iter().chain(tools.err())))
+        }
+        (Ok(_), Err(errors), tools) => Err(errors.joined(tools.err())),
+        (Ok(_), Ok(_), Err(errors)) => Err(errors),
     }
 }
 

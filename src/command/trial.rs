@@ -118,12 +118,12 @@ impl Trial {
         let request = request::made(given, &self.plan, &self.tools)?;
         let (head, body) = self.runtime.block_on(self.send(given.source, request))?;
         self.log.flush(RECORD_TIMEOUT);
-        let line = self.records.take().pop().ok_or("no record was written")?;
+        let record = last_record(&self.records.take());
         Ok(Came {
             status: head.status(),
             headers: head.headers().clone(),
             body: serde_json::from_slice(&body).unwrap_or_default(),
-            record: serde_json::from_str(&line)?,
+            record: record.ok_or("no record was written")?,
             arrived: self.server.arrived(),
         })
     }
@@ -154,6 +154,14 @@ impl Trial {
     }
 }
 
+/// The last record of an exchange among lines of the log: events of the gateway itself stand beside it.
+fn last_record(lines: &[String]) -> Option<Map<String, Value>> {
+    lines.iter().rev().find_map(|line| {
+        let record: Map<String, Value> = serde_json::from_str(line).ok()?;
+        (record.get("kind")? == "exchange").then_some(record)
+    })
+}
+
 /// The plan with all its upstreams led to our own server: where they are is not what is tried.
 fn led_to(plan: &Plan, server: SocketAddr) -> Plan {
     let mut plan = plan.clone();
@@ -177,4 +185,21 @@ fn led_to(plan: &Plan, server: SocketAddr) -> Plan {
         *route = Arc::new(tried);
     }
     plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_found_among_events() {
+        let lines = [
+            r#"{"kind":"exchange","status":200}"#,
+            r#"{"kind":"exchange","status":403}"#,
+            r#"{"kind":"event","level":"info"}"#,
+        ];
+        let lines = lines.map(str::to_owned);
+        assert_eq!(last_record(&lines).unwrap()["status"], 403);
+        assert!(last_record(&lines[2..]).is_none());
+    }
 }

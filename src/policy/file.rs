@@ -38,7 +38,7 @@ use gateway::{Draft, GATEWAY_KEYS, ROOT};
 use key::Seen;
 use reader::Reader;
 
-pub use case::{is_suite, load_request, load_suite, suite_of};
+pub use case::{case_keys, is_suite, load_request, load_suite, suite_of};
 pub use shape::Shape;
 
 /// A plan, and what is allowed in its files but probably not meant.

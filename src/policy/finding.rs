@@ -414,6 +414,14 @@ impl Errors {
         Err(Errors(findings))
     }
 
+    /// The findings of all of these, in order.
+    pub(crate) fn joined(mut self, others: impl IntoIterator<Item = Errors>) -> Errors {
+        self.0
+            .extend(others.into_iter().flat_map(|errors| errors.0));
+        sort(&mut self.0);
+        self
+    }
+
     /// The findings, sorted by file and position.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use weirgate::command::check::report;
 use weirgate::command::{Form, test};
-use weirgate::policy::file::keys;
+use weirgate::policy::file::{case_keys, keys};
 
 use crate::Files;
 use crate::certificates::Authority;
@@ -46,11 +46,14 @@ fn check(path: &Path) -> (u8, String, String) {
     )
 }
 
-#[test]
-fn the_table_of_keys_is_the_parsers() {
-    let documented: Vec<(String, String)> = README
+/// The keys and defaults of the table below a heading.
+fn table(heading: &str) -> Vec<(String, String)> {
+    let section = README
         .lines()
-        .skip_while(|line| !line.starts_with("## Keys"))
+        .skip_while(|line| !line.starts_with(heading))
+        .skip(1);
+    section
+        .take_while(|line| !line.starts_with("## "))
         .filter(|line| line.starts_with("| `"))
         .map(|line| {
             let cells: Vec<_> = line.split('|').map(str::trim).collect();
@@ -58,13 +61,23 @@ fn the_table_of_keys_is_the_parsers() {
             assert!(!cells[3].is_empty(), "{line}");
             (cells[1].replace('`', ""), cells[2].replace('`', ""))
         })
-        .collect();
-    let known: Vec<(String, String)> = keys()
-        .into_iter()
-        .map(|(key, default)| (key, default.replace('`', "")))
-        .collect();
+        .collect()
+}
+
+fn bare(keys: Vec<(String, String)>) -> Vec<(String, String)> {
+    let keys = keys.into_iter();
+    keys.map(|(key, default)| (key, default.replace('`', "")))
+        .collect()
+}
+
+#[test]
+fn the_tables_of_keys_are_the_parsers() {
+    let known = bare(keys());
     assert!(known.len() > 30);
-    assert_eq!(documented, known);
+    assert_eq!(table("## Keys"), known);
+    let known = bare(case_keys());
+    assert!(known.len() > 15);
+    assert_eq!(table("## Trying a policy"), known);
 }
 
 #[test]

@@ -111,6 +111,34 @@ fn wrong_cases_are_told_with_their_places_and_nothing_is_run() {
     assert!(err.contains("p.test.yaml"), "{err}");
 }
 
+/// What would be passed over is told: it was written because somebody relies on it.
+#[test]
+fn what_would_have_no_effect_in_a_case_is_refused() {
+    for (case, said) in [
+        (
+            "request: { method: tools/list, tool: a }, expect: { verdict: allow }",
+            "`method` has no effect beside a tool",
+        ),
+        (
+            "request: { tool: a, body: { jsonrpc: x } }, expect: { verdict: allow }",
+            "expected the text of a body, found a mapping",
+        ),
+        (
+            "request: { tool: a }, expect: {}",
+            "the case could not fail",
+        ),
+        (
+            "request: { tool: a }, caller: { subject: ann }, expect: { verdict: allow }",
+            "`caller` is not a key of a case",
+        ),
+    ] {
+        let files = with_cases(&format!("cases: [ {{ name: a, {case} }} ]\n"));
+        let (code, out, err) = tried(files.path("p.yaml"), false);
+        assert_eq!((code, out.as_str()), (64, ""), "{case}");
+        assert!(err.contains(said), "{case}: {err}");
+    }
+}
+
 #[test]
 fn a_request_that_cannot_be_made_fails_its_case() {
     let files = with_cases(

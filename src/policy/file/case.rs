@@ -45,7 +45,7 @@ const SUITE: &[Key<DraftSuite>] = &[
     Key {
         name: "cases",
         read: read_cases,
-        show: |_| Shown::value("required"),
+        show: |_| Shown::List(Box::new(key::show(CASE, &DraftCase::default()))),
     },
 ];
 
@@ -60,26 +60,18 @@ struct DraftCase {
 const CASE: &[Key<DraftCase>] = &[
     Key {
         name: "name",
-        read: |c, n, r| {
-            if let Some(text) = r.text(n, "what the case shows") {
-                text.clone_into(&mut c.name);
-            }
-        },
+        read: |c, n, r| r.string(n, "what the case shows", &mut c.name),
         show: |_| Shown::value("required"),
     },
     Key {
         name: "request",
-        read: |c, n, r| {
-            key::read(n, "`request`", REQUEST, &mut c.given, r);
-        },
-        show: |_| Shown::value("required"),
+        read: |c, n, r| request::read(n, &mut c.given, r),
+        show: |c| key::show(REQUEST, &c.given),
     },
     Key {
         name: "expect",
-        read: |c, n, r| {
-            key::read(n, "`expect`", EXPECT, &mut c.expect, r);
-        },
-        show: |_| Shown::value("required"),
+        read: read_expect,
+        show: |c| key::show(EXPECT, &c.expect),
     },
 ];
 
@@ -123,6 +115,14 @@ const EXPECT: &[Key<Expect>] = &[
         show: |_| Shown::value("any"),
     },
 ];
+
+/// Every key that a file with cases may have, as a path, with its default.
+#[must_use]
+pub fn case_keys() -> Vec<(String, String)> {
+    let mut rows = Vec::new();
+    key::show(SUITE, &DraftSuite::default()).flatten("", &mut rows);
+    rows
+}
 
 /// Whether a file holds cases.
 #[must_use]
@@ -231,6 +231,20 @@ fn read_cases(suite: &mut DraftSuite, node: &Node, reader: &mut Reader<'_>) {
             given: draft.given,
             expect: draft.expect,
         });
+    }
+}
+
+/// Reads what is expected of a request. A case that expects nothing could not fail.
+fn read_expect(case: &mut DraftCase, node: &Node, reader: &mut Reader<'_>) {
+    let before = reader.findings.len();
+    key::read(node, "`expect`", EXPECT, &mut case.expect, reader);
+    let is_nothing = case.expect == Expect::default() && !matches!(node.data, Data::Refused);
+    if is_nothing && reader.findings.len() == before {
+        let flaw = Flaw::new(
+            "`expect` names nothing, so the case could not fail",
+            "write `expect: { verdict: allow }`, or another of its keys",
+        );
+        reader.refuse(&node.place, flaw);
     }
 }
 

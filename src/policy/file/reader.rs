@@ -106,6 +106,13 @@ impl Reader<'_> {
         Some(&scalar.text)
     }
 
+    /// The same into `into`.
+    pub(super) fn string(&mut self, node: &Node, wanted: &str, into: &mut String) {
+        if let Some(text) = self.text(node, wanted) {
+            text.clone_into(into);
+        }
+    }
+
     /// Text read by `parse` into `into`.
     pub(super) fn parsed<T>(
         &mut self,

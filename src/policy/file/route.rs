@@ -143,11 +143,7 @@ const ENDPOINT: &[Key<Endpoint>] = &[
     },
     Key {
         name: "upstream",
-        read: |e, n, r| {
-            if let Some(text) = r.text(n, "the name of an upstream") {
-                text.clone_into(&mut e.upstream);
-            }
-        },
+        read: |e, n, r| r.string(n, "the name of an upstream", &mut e.upstream),
         show: |_| Shown::value("required"),
     },
     Key {

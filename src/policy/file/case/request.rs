@@ -6,7 +6,7 @@ use crate::policy::case::Given;
 use crate::policy::finding::Flaw;
 
 use super::{json, read_headers, read_text};
-use crate::policy::file::key::{Key, Shown};
+use crate::policy::file::key::{self, Key, Shown};
 use crate::policy::file::node::{Data, Node};
 use crate::policy::file::reader::Reader;
 
@@ -33,11 +33,7 @@ pub(super) const REQUEST: &[Key<Given>] = &[
     },
     Key {
         name: "method",
-        read: |g, n, r| {
-            if let Some(text) = r.text(n, "a method such as `tools/list`") {
-                text.clone_into(&mut g.method);
-            }
-        },
+        read: |g, n, r| r.string(n, "a method such as `tools/list`", &mut g.method),
         show: |_| Shown::value("that of what is named"),
     },
     Key {
@@ -72,11 +68,7 @@ pub(super) const REQUEST: &[Key<Given>] = &[
     },
     Key {
         name: "body",
-        read: |g, n, _| {
-            if let Data::Scalar(scalar) = &n.data {
-                g.body = Some(scalar.text.clone());
-            }
-        },
+        read: read_body,
         show: |_| Shown::value("the one that follows from the rest"),
     },
     Key {
@@ -92,6 +84,33 @@ pub(super) const REQUEST: &[Key<Given>] = &[
         show: |_| Shown::value("127.0.0.1"),
     },
 ];
+
+/// Reads what is asked: by a name, from which the method follows, or by a method.
+pub(super) fn read(node: &Node, given: &mut Given, reader: &mut Reader<'_>) {
+    let seen = key::read(node, "`request`", REQUEST, given, reader);
+    if let Some(place) = seen.place("method")
+        && given.name.is_some()
+    {
+        let flaw = Flaw::new(
+            "`method` has no effect beside a tool, a prompt or a URI, from which it follows",
+            "remove it; or name the method alone, with what it takes under `params`",
+        );
+        reader.refuse(place, flaw);
+    }
+}
+
+/// Reads a body as it is sent, which may be anything but YAML's own lists and mappings.
+fn read_body(given: &mut Given, node: &Node, reader: &mut Reader<'_>) {
+    match &node.data {
+        Data::Scalar(scalar) => given.body = Some(scalar.text.clone()),
+        Data::Refused | Data::Asked => {}
+        Data::List(_) | Data::Mapping(_) => {
+            let cause = format!("expected the text of a body, found {}", node.describe());
+            let hint = "write it in single quotes: `body: '{\"jsonrpc\": …}'`";
+            reader.refuse(&node.place, Flaw::new(cause, hint));
+        }
+    }
+}
 
 fn read_name(given: &mut Given, node: &Node, method: &str, reader: &mut Reader<'_>) {
     if let Some(text) = reader.text(node, "a name") {
